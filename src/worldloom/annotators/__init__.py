@@ -1,0 +1,1 @@
+"""Look at pixels and poses and measure; nothing here decides."""

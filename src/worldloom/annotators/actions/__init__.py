@@ -1,0 +1,1 @@
+"""Actions from camera tracks, their per-latent views, and the action grammar."""

@@ -1,0 +1,94 @@
+"""YAML into pydantic models: unknown keys are refused with their line and the nearest known name."""
+
+from __future__ import annotations
+
+import difflib
+import types
+import typing
+from pathlib import Path
+from typing import Any, TypeVar
+
+import yaml
+from pydantic import BaseModel, ValidationError
+
+from worldloom.schemas import ConfigError
+
+Model = TypeVar("Model", bound=BaseModel)
+
+
+def load_config(path: Path, model: type[Model]) -> Model:
+    """The document at `path` as a `model`.
+
+    Raises:
+        ConfigError: unreadable, not YAML, or not what the model asks for; one line an error, with its line number.
+    """
+    try:
+        text = path.read_text(encoding="utf-8")
+        node = yaml.compose(text, Loader=yaml.SafeLoader)
+        data = yaml.safe_load(text)
+    except OSError as error:
+        raise ConfigError(f"{path}: {error.strerror or error}") from None
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path}: not YAML: {' '.join(str(error).split())}") from None
+    return parse_config(data or {}, model, lambda loc: f"{path}:{_line(node, loc)}")
+
+
+def parse_config(data: Any, model: type[Model], where: Any) -> Model:
+    """`data` as a `model`; `where(loc)` names the place of an error."""
+    try:
+        return model.model_validate(data)
+    except ValidationError as error:
+        lines = [f"{where(e['loc'])}: {_explain(e, model)}" for e in error.errors()]
+        raise ConfigError("\n".join(lines)) from None
+
+
+def _explain(error: Any, model: type[BaseModel]) -> str:
+    *parents, last = error["loc"] or ("document",)
+    place = ".".join(str(p) for p in parents) or model.__name__.removesuffix("Params").lower()
+    if error["type"] != "extra_forbidden":
+        return f"{'.'.join(str(p) for p in error['loc'])}: {error['msg']}, found {_short(error.get('input'))}"
+    fields = _fields(model, parents)
+    near = difflib.get_close_matches(str(last), fields, n=1)
+    hint = f"; did you mean {near[0]!r}?" if near else ""
+    return f"{place} has no field {str(last)!r}{hint} (fields: {', '.join(fields)})"
+
+
+def _short(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else text[:57] + "..."
+
+
+def _fields(model: Any, loc: list[Any]) -> list[str]:
+    for step in loc:
+        field = getattr(model, "model_fields", {}).get(step) if isinstance(step, str) else None
+        if field is None:
+            continue
+        model = _inner_model(field.annotation) or model
+    return list(getattr(model, "model_fields", {}))
+
+
+def _inner_model(annotation: Any) -> type[BaseModel] | None:
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return annotation
+    if typing.get_origin(annotation) is not None or isinstance(annotation, types.UnionType):
+        for part in typing.get_args(annotation):
+            if (found := _inner_model(part)) is not None:
+                return found
+    return None
+
+
+def _line(node: Any, loc: tuple[Any, ...]) -> int:
+    """Line of the deepest part of `loc` that the document holds, counted from 1."""
+    line = 1
+    for step in loc:
+        if isinstance(node, yaml.MappingNode):
+            found = next(((k, v) for k, v in node.value if k.value == str(step)), None)
+            if found is None:
+                break
+            line, node = found[0].start_mark.line + 1, found[1]
+        elif isinstance(node, yaml.SequenceNode) and isinstance(step, int) and step < len(node.value):
+            node = node.value[step]
+            line = node.start_mark.line + 1
+        else:
+            break
+    return line

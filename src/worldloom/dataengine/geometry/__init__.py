@@ -1,0 +1,1 @@
+"""Poses, their conventions, and smoothing."""

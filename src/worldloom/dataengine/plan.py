@@ -1,0 +1,80 @@
+"""The plan: which sources, which stages with which parameters. YAML in, stages in order out."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping
+from importlib.metadata import entry_points
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from worldloom.dataengine.config import load_config, parse_config
+from worldloom.dataengine.sources import SourceParams
+from worldloom.schemas import ConfigError
+
+DEFAULT_STAGES = ("video", "clip", "camera", "action", "score", "caption", "selection")
+
+
+class Plan(BaseModel):
+    """A plan document. `params` are the stages' own, keyed by stage name."""
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    sources: tuple[SourceParams, ...] = Field(min_length=1)
+    stages: tuple[str, ...] = DEFAULT_STAGES
+    params: dict[str, dict[str, Any]] = Field(default_factory=dict)
+    videos_per_part: int = Field(default=8, ge=1)
+    workers: int = Field(default=2, ge=1)
+
+
+def load_plan(path: Path) -> Plan:
+    """The plan at `path`; source paths are taken relative to the file."""
+    plan = load_config(path, Plan)
+    base = path.resolve().parent
+    sources = tuple(s.model_copy(update={"path": str(base / s.path)}) for s in plan.sources)
+    names = [s.name for s in sources]
+    if len(set(names)) < len(names):
+        raise ConfigError(f"{path}: two sources have the same name; names: {', '.join(names)}")
+    return plan.model_copy(update={"sources": sources})
+
+
+def stage_classes() -> dict[str, str]:
+    """Where each stage is found: name -> module:class, from the entry points `worldloom.stages`."""
+    return {point.name: point.value for point in entry_points(group="worldloom.stages")}
+
+
+def load_stage(reference: str, params: Mapping[str, Any], where: str = "plan") -> Any:
+    """A stage of the class at `module:class`, with its parameters checked."""
+    module, _, name = reference.partition(":")
+    cls = getattr(importlib.import_module(module), name)
+    return cls(parse_config(dict(params), cls.Params, lambda loc: f"{where}: params.{cls.name}"))
+
+
+def ordered_stages(plan: Plan) -> list[tuple[str, Any]]:
+    """(reference, stage) of the plan, each after the stages that it reads.
+
+    Raises:
+        ConfigError: an unknown stage, parameters for one that does not run, or one that reads what nothing writes.
+    """
+    known = stage_classes()
+    unknown = [name for name in (*plan.stages, *plan.params) if name not in known]
+    if unknown:
+        raise ConfigError(f"plan: no stage {', '.join(map(repr, unknown))}; stages: {', '.join(sorted(known))}")
+    stages = {name: (known[name], load_stage(known[name], plan.params.get(name, {}))) for name in plan.stages}
+    ordered: list[tuple[str, Any]] = []
+    done = {"file"}
+    while len(ordered) < len(stages):
+        ready = [(n, s) for n, s in stages.items() if n not in done and set(_needs(s[1], stages)) <= done]
+        if not ready:
+            waiting = [f"{n} (reads {', '.join(_needs(s[1], stages))})" for n, s in stages.items() if n not in done]
+            raise ConfigError(f"plan: nothing writes what these stages read: {'; '.join(waiting)}")
+        for name, found in ready:
+            ordered.append(found)
+            done.add(name)
+    return ordered
+
+
+def _needs(stage: Any, stages: Mapping[str, Any]) -> list[str]:
+    """Tables a stage waits for: an optional one only when the plan computes it."""
+    return [t for t in stage.reads if t not in stage.optional or t in stages]

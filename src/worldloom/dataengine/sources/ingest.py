@@ -1,0 +1,56 @@
+"""Stage `video`: one row a file that is a video, one failure a file that is not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, ClassVar
+
+from worldloom.dataengine.stage import Context, Inputs, Params
+from worldloom.schemas import Video, ids
+
+
+class VideoParams(Params):
+    """None: every file is decoded the same way."""
+
+
+class VideoStage:
+    """Facts about each listed file, by decoding it once."""
+    name: ClassVar[str] = "video"
+    version: ClassVar[int] = 1
+    reads: ClassVar[tuple[str, ...]] = ("file",)
+    optional: ClassVar[tuple[str, ...]] = ()
+    writes: ClassVar[type] = Video
+    budget_s: ClassVar[float] = 60.0
+    Params = VideoParams
+
+    def __init__(self, params: VideoParams | None = None) -> None:
+        self.params = params or VideoParams()
+
+    def setup(self, context: Context) -> None:
+        self.context = context
+
+    def process(self, item: Inputs) -> Iterator[Any]:
+        """The Video row of {"file": FileEntry}. Raises DecodeError where the file cannot be used."""
+        yield video_row(item["file"])
+
+
+def video_row(entry: Any) -> Video:
+    """Decode a listed file and describe it.
+
+    Raises:
+        DecodeError: not a video, no picture stream, or not one frame can be decoded.
+    """
+    from worldloom.dataengine.video.probe import probe
+
+    path = Path(entry.path)
+    found = probe(path)
+    return Video(
+        video_id=entry.sha256 or ids.file_sha256(path), source_id=entry.source_id, name=entry.name,
+        bytes=path.stat().st_size, container=found.container, codec=found.codec, pix_fmt=found.pix_fmt,
+        stream_index=found.stream_index, width=found.width, height=found.height,
+        rotation_deg=found.geometry.rotation_deg, sample_aspect_ratio=found.geometry.sample_aspect_ratio,
+        num_frames=found.num_frames, header_frames=found.header_frames, start_s=found.start_s,
+        duration_s=found.duration_s, fps=found.timing.fps, is_variable_rate=found.timing.is_variable_rate,
+        is_interlaced=found.is_interlaced, backend="pyav", notes=list(found.notes), sidecar=entry.sidecar,
+    )

@@ -1,0 +1,131 @@
+"""The corpus on disk: immutable Parquet parts, named by their key, and the manifest that lists the current ones."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import shutil
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+
+from worldloom.schemas import ConfigError, arrow_schema, to_table
+
+FORMAT_VERSION = 1
+
+
+def part_path(corpus: Path, table: str, key: str) -> Path:
+    return corpus / "tables" / table / f"{key}.parquet"
+
+
+def scratch_path(corpus: Path, name: str) -> Path:
+    """A path under corpus/tmp that no other process uses; write there, then `publish`."""
+    folder = corpus / "tmp"
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder / f"{os.getpid()}-{uuid.uuid4().hex}-{name}"
+
+
+def publish(scratch: Path, path: Path) -> None:
+    """Give a finished file its name: it is there whole, or not at all."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with scratch.open("rb+") as file:
+        os.fsync(file.fileno())
+    os.replace(scratch, path)
+
+
+def write_part(corpus: Path, table: str, key: str, rows: Sequence[Any], row_type: type,
+               metadata: Mapping[str, Any] | None = None) -> None:
+    """Write one part; `metadata` goes into the file as JSON under the key worldloom."""
+    data = to_table(rows, row_type)
+    info = dict(data.schema.metadata or {}) | {b"worldloom": json.dumps(metadata or {}, sort_keys=True).encode()}
+    scratch = scratch_path(corpus, f"{table}.parquet")
+    pq.write_table(data.replace_schema_metadata(info), scratch, compression="zstd")
+    publish(scratch, part_path(corpus, table, key))
+
+
+def read_part(corpus: Path, table: str, key: str, row_type: type) -> list[Any]:
+    from worldloom.schemas import from_table
+
+    return from_table(pq.read_table(part_path(corpus, table, key), schema=arrow_schema(row_type)), row_type)
+
+
+def part_metadata(corpus: Path, table: str, key: str) -> dict[str, Any]:
+    info = pq.read_schema(part_path(corpus, table, key)).metadata or {}
+    return json.loads(info.get(b"worldloom", b"{}"))
+
+
+def read_manifest(corpus: Path) -> dict[str, list[str]]:
+    """Keys of the current parts of each table, in order.
+
+    Raises:
+        ConfigError: the corpus was written by another format version.
+    """
+    path = corpus / "manifest.json"
+    if not path.exists():
+        return {}
+    manifest = json.loads(path.read_text())
+    if manifest["format"] != FORMAT_VERSION:
+        raise ConfigError(f"{path}: corpus format {manifest['format']}, this worldloom reads {FORMAT_VERSION}; "
+                          "use the version that wrote it, or run the plan into a new corpus")
+    return manifest["tables"]
+
+
+def update_manifest(corpus: Path, tables: Mapping[str, Sequence[str]]) -> None:
+    """Set the current parts of the tables named; the others stay. The caller holds the lock."""
+    merged = read_manifest(corpus) | {name: list(keys) for name, keys in tables.items()}
+    scratch = scratch_path(corpus, "manifest.json")
+    scratch.write_text(json.dumps({"format": FORMAT_VERSION, "tables": merged}, indent=1, sort_keys=True) + "\n")
+    publish(scratch, corpus / "manifest.json")
+
+
+def write_table(corpus: Path, table: str, key: str, rows: Sequence[Any], row_type: type) -> None:
+    """Write one part and list it, beside those already listed; an equal key replaces."""
+    write_part(corpus, table, key, rows, row_type)
+    with corpus_lock(corpus):
+        keys = read_manifest(corpus).get(table, [])
+        update_manifest(corpus, {table: [*(k for k in keys if k != key), key]})
+
+
+_held: set[Path] = set()
+
+
+@contextmanager
+def corpus_lock(corpus: Path) -> Iterator[None]:
+    """Hold the corpus for writing; a killed holder lets go by itself. Holding it twice in one process is fine.
+
+    Raises:
+        ConfigError: another process holds it.
+    """
+    corpus = corpus.resolve()
+    if corpus in _held:
+        yield
+        return
+    corpus.mkdir(parents=True, exist_ok=True)
+    with (corpus / ".lock").open("a+") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            file.seek(0)
+            raise ConfigError(f"{corpus.name}: the corpus is in use by process {file.read().strip() or '?'}; "
+                              "wait for it or stop it, then run again") from None
+        file.truncate(0)
+        file.write(str(os.getpid()))
+        file.flush()
+        _held.add(corpus)
+        try:
+            yield
+        finally:
+            _held.discard(corpus)
+
+
+def clear_scratch(corpus: Path) -> int:
+    """Remove what killed runs left half-written; returns how many files. The caller holds the lock."""
+    folder = corpus / "tmp"
+    left = list(folder.iterdir()) if folder.exists() else []
+    shutil.rmtree(folder, ignore_errors=True)
+    return len(left)

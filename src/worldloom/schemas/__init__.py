@@ -1,0 +1,27 @@
+"""Rows, units, axes, ids and errors that every other package agrees on."""
+
+from worldloom.schemas.arrow import TABLES, arrow_schema, from_table, json_schema, key_column, to_table
+from worldloom.schemas.errors import ConfigError, DataError, DecodeError, WorldloomError
+from worldloom.schemas.rows import (
+    UNCERTAIN,
+    Action,
+    Camera,
+    Caption,
+    Clip,
+    Drop,
+    Evaluation,
+    Failure,
+    Mix,
+    Run,
+    Sample,
+    Score,
+    Selection,
+    Source,
+    Video,
+)
+
+__all__ = [
+    "TABLES", "UNCERTAIN", "Action", "Camera", "Caption", "Clip", "ConfigError", "DataError", "DecodeError", "Drop",
+    "Evaluation", "Failure", "Mix", "Run", "Sample", "Score", "Selection", "Source", "Video", "WorldloomError",
+    "arrow_schema", "from_table", "json_schema", "key_column", "to_table",
+]

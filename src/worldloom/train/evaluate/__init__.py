@@ -1,0 +1,1 @@
+"""Scores of a trained model: does it follow its commands, on clips it never saw."""

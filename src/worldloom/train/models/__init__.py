@@ -1,0 +1,1 @@
+"""Backbones and what they are conditioned on."""
