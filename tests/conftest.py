@@ -8,10 +8,7 @@ from pathlib import Path
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import pytest
-import yaml
-
-STAGES = ["video", "clip", "camera", "camera_truth", "action", "action_truth", "score", "caption", "selection"]
-
+from corpora import write_plan
 
 @pytest.fixture(scope="session")
 def shared_data() -> Path:
@@ -25,25 +22,12 @@ def shared_data() -> Path:
 @pytest.fixture(scope="session")
 def recordings(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Four short episodes of real gameplay with exact truth, on two maps."""
-    from worldloom.dataengine.record.vizdoom import EpisodeParams, record_many
+    from worldloom.dataengine.record.vizdoom import record_many
 
     out = tmp_path_factory.mktemp("recordings")
-    record_many(out, maps=("map01", "map02"), episodes=2, seed=1, workers=2,
-                template=EpisodeParams(map="map01", seed=1, tics=150, policy="mixed", hud=False, weapon=False))
+    record_many(out, maps=("map01", "map02"), episodes=2, seed=1, tics=150, policy="mixed",
+                workers=2, hud=False, weapon=False)
     return out
-
-
-def write_plan(path: Path, recordings: Path, **changes: object) -> Path:
-    """A plan over `recordings`, labelled from the pixels, with truth beside it."""
-    document = {
-        "sources": [{"name": "train", "kind": "vizdoom", "path": str(recordings), "perspective": "fps",
-                     "licence": "BSD-3-Clause"}],
-        "stages": STAGES, "workers": 2, "videos_per_part": 2,
-        "params": {"clip": {"fps": 17.5, "max_s": 2.0, "shots": False},
-                   "camera": {"mode": "odometry", "hfov_deg": 90.0, "fy_over_fx": 1.2, "camera_model": "yshear"}},
-    }
-    path.write_text(yaml.safe_dump(document | changes))
-    return path
 
 
 @pytest.fixture(scope="session")

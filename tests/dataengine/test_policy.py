@@ -49,7 +49,7 @@ def test_every_failed_rule_is_a_reason_in_order_with_the_value_found():
     row = select(scores=GOOD | {"flow_px": 0.1, "static_share": 0.95, "cut_score": 0.7})
     assert not row.kept
     assert reasons(row) == ["frozen", "still", "cut"]
-    assert row.reasons[2] == {"reason": "cut", "rule": "cut_score > 0.36", "value": 0.7}
+    assert row.reasons[2] == {"reason": "cut", "rule": "cut_score > 0.35", "value": 0.7}
 
 
 def test_a_missing_or_null_or_nan_score_fails_closed_once_for_each_name():

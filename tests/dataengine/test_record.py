@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -72,7 +77,8 @@ def test_walking_forward_moves_along_the_camera_axis_at_eye_height(tmp_path):
 
 
 def test_strafing_moves_to_the_side_of_the_key(tmp_path):
-    truth = read_truth(sidecar_path(engine.record_episode(tmp_path, EpisodeParams(map="map04", policy="strafe", tics=50))))
+    params = EpisodeParams(map="map04", policy="strafe", tics=50)
+    truth = read_truth(sidecar_path(engine.record_episode(tmp_path, params)))
     step_T3 = np.diff(truth.world_from_cam_T44[:, :3, 3], axis=0)
     side = np.sum(step_T3 * truth.world_from_cam_T44[:-1, :3, 0], axis=1)
     late = slice(10, None)                                        # past the inertia of the first step
@@ -102,6 +108,46 @@ def test_a_finished_recording_is_kept_and_a_video_without_truth_is_redone(tmp_pa
     engine.record_many(tmp_path, ["map01"], 1, 7, 20, "look")
     assert first.stat().st_mtime_ns != written
     assert sorted(path.name for path in tmp_path.iterdir()) == [first.name, sidecar_path(first).name]
+
+
+def is_running(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
+def children(pid: int) -> set[int]:
+    lists = Path(f"/proc/{pid}/task").glob("*/children")
+    return {int(child) for path in lists for child in path.read_text().split()}
+
+
+def wait_for(condition: Callable[[], bool], limit_s: float = 20) -> None:
+    stop = time.monotonic() + limit_s
+    while not condition():
+        assert time.monotonic() < stop, "waited in vain"
+        time.sleep(0.05)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="processes end with their parent on Linux only")
+def test_a_killed_recorder_leaves_no_process_and_its_rerun_leaves_no_scratch_file(tmp_path):
+    out, script = tmp_path / "out", tmp_path / "record.py"
+    script.write_text("from pathlib import Path\nfrom worldloom.dataengine.record.vizdoom import record_many\n"
+                      "if __name__ == '__main__':\n"
+                      f"    record_many(Path({str(out)!r}), ['map01'], 2, 1, 10**6, workers=2)\n")
+    source = Path(engine.__file__).parents[3]
+    recorder = subprocess.Popen([sys.executable, str(script)], env={**os.environ, "PYTHONPATH": str(source)})
+    try:
+        wait_for(lambda: sum(1 for path in out.glob(".vizdoom_*.tmp") if path.stat().st_size) == 2)
+        workers = {int(path.name.split(".")[-2]) for path in out.glob(".vizdoom_*.tmp")}
+        engines = {pid for worker in workers for pid in children(worker)}
+    finally:
+        recorder.kill()
+        recorder.wait()
+    assert len(workers) == len(engines) == 2
+    wait_for(lambda: not any(map(is_running, workers | engines)))
+    engine.record_many(out, ["map01"], 1, 1, 20)
+    assert not list(out.glob(".vizdoom_map01_mixed_1.*"))
 
 
 def test_two_workers_record_what_one_worker_records(mixed, tmp_path):

@@ -4,7 +4,7 @@ import subprocess
 import sys
 
 import pytest
-from conftest import STAGES, write_plan
+from corpora import STAGES, write_plan
 
 from worldloom.dataengine.catalog import open_catalog
 from worldloom.dataengine.plan import load_plan

@@ -42,8 +42,13 @@ def ffmpeg(*args: str | Path, data: bytes | None = None) -> None:
     assert done.returncode == 0, done.stderr.decode(errors="replace")[-800:]
 
 
-def write_video(path: Path, pictures: list[np.ndarray], *, fps: int | Fraction = 24, codec: tuple[str, ...] = (
-        "-c:v", "libx264", "-preset", "veryfast", "-crf", "18", "-pix_fmt", "yuv420p"), extra: tuple[str, ...] = ()) -> Path:
+H264 = ("-c:v", "libx264", "-preset", "veryfast", "-crf", "18", "-pix_fmt", "yuv420p")
+
+
+def write_video(
+    path: Path, pictures: list[np.ndarray], *, fps: int | Fraction = 24, codec: tuple[str, ...] = H264,
+    extra: tuple[str, ...] = (),
+) -> Path:
     """Encode RGB pictures; `extra` are ffmpeg output arguments."""
     height, width = pictures[0].shape[:2]
     ffmpeg("-f", "rawvideo", "-pix_fmt", "rgb24", "-s", f"{width}x{height}", "-r", str(fps), "-i", "-", *codec,
@@ -63,6 +68,6 @@ def tiny_video(
 
 
 def two_rate_video(path: Path) -> Path:
-    """Frames 0-23 are 1/24 s apart, frames 24-47 1/8 s: 4 s in all, the last frame shown for 1/8 s."""
+    """Frames 0-23 are 1/24 s apart, frames 24-47 1/8 s; the last, at 3.875 s, is shown for 1/24 s."""
     return tiny_video(path, 48, extra=(
         "-vf", "setpts='if(lt(N,24),N/24,1+(N-24)/8)/TB'", "-fps_mode", "vfr", "-enc_time_base", "1/24", "-bf", "0"))

@@ -15,6 +15,8 @@ import duckdb
 import numpy as np
 import pytest
 
+from worldloom.dataengine.catalog import open_catalog
+from worldloom.dataengine.store import write_table
 from worldloom.report import confusion, write_report, yaw_agreement
 from worldloom.report.sections import path_from_above
 from worldloom.report.training import checks, find_figure
@@ -96,8 +98,8 @@ def make_camera(i: int, yaw_deg: np.ndarray, pose_source: str, unit: float) -> C
         metres_per_unit=None, scale_spread=None, gravity_source="assumed", gravity_confidence=0.5)
 
 
-def corpus_tables(corpus: Path, num_clips: int) -> duckdb.DuckDBPyConnection:
-    """Clips with media under `corpus` and a connection with a view for each table."""
+def corpus_rows(corpus: Path, num_clips: int) -> dict[str, list]:
+    """Rows of every table, of clips with media under `corpus`."""
     rows: dict[str, list] = {name: [] for name in ROW_TYPES}
     rng = np.random.default_rng(5)
     for i in range(num_clips):
@@ -114,7 +116,7 @@ def corpus_tables(corpus: Path, num_clips: int) -> duckdb.DuckDBPyConnection:
         rows["camera_truth"].append(make_camera(i, true, "engine", 12.0))
         rows["score"].append(Score(clip_id=f"c{i:03d}", name="blur", value=0.1 * i, unit="", frames=[1]))
         events = [{"start_s": 0.0, "end_s": 0.5, "text": f"a door opens {EVIL}", "kind": "door"},
-                  {"start_s": 0.5, "end_s": 1.0, "text": "nothing happens", "kind": "none"}]
+                  {"start_s": 0.5, "end_s": 1.0, "text": None, "kind": None}]
         rows["caption"].append(Caption(clip_id=f"c{i:03d}", captioner="rules/1", basis="engine", character=None,
                                        scene="A long hall with brown walls.", ui="health counter", events=events))
         reasons = [{"reason": "static", "rule": "motion < 0.5", "value": 0.1}] if i % 3 == 2 else []
@@ -126,6 +128,10 @@ def corpus_tables(corpus: Path, num_clips: int) -> duckdb.DuckDBPyConnection:
     rows["mix"] = [Mix(name="even", digest="d1", component=name, unit="frames", weight=w, available=100, allotted=n,
                        realised=n, clips=n // NUM_FRAMES, repeats=1.0)
                    for name, w, n in (("halls", 0.75, 72), ("caves", 0.25, 24))]
+    return rows
+
+
+def connect(rows: dict[str, list]) -> duckdb.DuckDBPyConnection:
     con = duckdb.connect()
     for name, made in rows.items():
         con.register(VIEWS.get(name, name), to_table(made, ROW_TYPES[name]))
@@ -134,7 +140,7 @@ def corpus_tables(corpus: Path, num_clips: int) -> duckdb.DuckDBPyConnection:
 
 @pytest.fixture
 def made(tmp_path: Path) -> tuple[Path, duckdb.DuckDBPyConnection]:
-    return tmp_path / "corpus", corpus_tables(tmp_path / "corpus", 6)
+    return tmp_path / "corpus", connect(corpus_rows(tmp_path / "corpus", 6))
 
 
 def write_tar(folder: Path, samples: list[tuple[str, int]]) -> None:
@@ -151,9 +157,11 @@ def write_training(folder: Path) -> Path:
     (folder / "evaluation").mkdir(parents=True)
     lines = [json.dumps({"step": s, "loss": 1 / (s + 1) + 0.05, "copy_loss": 0.4, "seconds": s}) for s in range(100)]
     (folder / "metrics.jsonl").write_text("\n".join([*lines, "{half a li"]))
-    (folder / "evaluation.json").write_text(json.dumps({
-        "r": 0.83, "slope": 0.71, "spread_deg": 10.1, "r_by_position": [0.9, 0.4], "psnr_db": 24.1,
-        "psnr_copy_db": 22.0, "psnr_negated_db": 20.5, "note": EVIL}))
+    (folder / "evaluation" / "evaluation.json").write_text(json.dumps({"checkpoint": EVIL, "step": 900, "metrics": {
+        "clips": 64, "estimator_r": 0.99, "estimator_slope": 1.0, "yaw_r": 0.83, "yaw_slope": 0.71,
+        "per_frame_r": [0.9, 0.8], "per_position_r": [0.9, 0.4], "shuffled_r": 0.01, "psnr_negated": 20.5,
+        "counterfactual_deg": {"-6": -5.0, "6": 5.1}, "counterfactual_spread_deg": 10.1, "psnr": 24.1,
+        "psnr_copy": 22.0}}))
     strip = np.random.default_rng(0).integers(0, 255, (48, 480, 3), np.uint8)
     cv2.imwrite(str(folder / "evaluation" / "turn_right_6_deg.png"), strip)
     return folder
@@ -191,7 +199,18 @@ def test_the_report_of_a_corpus_has_every_section_and_loads_nothing_from_outside
     assert text.count("data:image/jpeg") == 4 * 8    # four clips were kept, eight frames each
     assert "too_short" in text and "static" in text and "no video stream" in text and "a door opens" in text
     assert ">agree</span>" in text and ">differ</span>" not in text
-    assert "8.5 s" in text and "missed" in text and text.count(">passed<") == 5
+    assert re.search(r"On the 138 frames whose own standard error is at most\s1&deg;", text)
+    assert "8.5 s" in text and "missed" in text and text.count(">passed<") == 5 and "r 0.83" in text
+
+
+def test_the_report_is_the_same_from_the_catalog_on_disk(tmp_path):
+    corpus = tmp_path / "corpus"
+    rows = corpus_rows(corpus, 3)
+    for name, made in rows.items():
+        write_table(corpus, name, "part", made, ROW_TYPES[name])
+    pages = [write_report(tmp_path / f"{i}", con, corpus, title="Walks", training_dir=None, timings=[],
+                          shards_dir=None).read_bytes() for i, con in enumerate((connect(rows), open_catalog(corpus)))]
+    assert pages[0] == pages[1]
 
 
 def test_text_from_data_is_escaped_everywhere(made, tmp_path):
@@ -274,7 +293,7 @@ def test_a_path_from_above_starts_ahead_whatever_its_heading_and_scale():
 
 
 def test_bounds_find_their_figures_by_name_and_are_unknown_without_them():
-    figures = {"yaw.r": 0.7, "yaw.slope": 0.5, "psnr": [20.0, 22.0], "psnr_copy": 20.0}
+    figures = {"yaw.r": 0.7, "yaw.slope": 0.5, "estimator.r": 0.99, "shuffled_r": 0.1, "psnr": 21.0, "psnr_copy": 20.0}
     assert find_figure(figures, "psnr") == 21.0 and find_figure(figures, "copy") == 20.0
     assert [c.passed for c in checks(figures)] == [True, True, None, None, True, None]
     assert re.fullmatch("above not measured", checks(figures)[-1].bound)

@@ -39,11 +39,11 @@ DEFAULT_RULES = (
     Rule(reason="black", drop_when="black_share > 0.5"),
     Rule(reason="frozen", drop_when="static_share > 0.8 or duplicate_share > 0.5"),
     Rule(reason="still", drop_when="flow_px < 0.3"),
-    Rule(reason="cut", drop_when="cut_score > 0.36"),
+    Rule(reason="cut", drop_when="cut_score > 0.35"),
     Rule(reason="blurred", drop_when="blur < 30"),
     Rule(reason="clipped", drop_when="clipped_share > 0.5"),
     Rule(reason="letterbox", drop_when="letterbox_share > 0.3"),
-    Rule(reason="flat", drop_when="colour_entropy < 0.3"),
+    Rule(reason="flat", drop_when="colour_entropy < 0.1"),
     Rule(reason="unlabelled", drop_when="certain_share < 0.1"),
 )
 """A start for gameplay: pictures that show something, move, hold no cut, and carry usable actions."""

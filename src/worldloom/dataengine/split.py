@@ -70,7 +70,7 @@ class SplitStage:
     reads: ClassVar[tuple[str, ...]] = ("video",)
     optional: ClassVar[tuple[str, ...]] = ()
     writes: ClassVar[type] = Clip
-    budget_s: ClassVar[float] = 600.0
+    budget_s: ClassVar[float] = 900.0
     Params = SplitParams
 
     def __init__(self, params: SplitParams | None = None) -> None:
@@ -107,10 +107,10 @@ class VideoSplit:
                 last = frame
             if last is None:
                 raise DecodeError(f"{self.path.name}: no frame can be decoded")
-            self._serve(last, end_s)
+            self._serve(last, last.time_s + 1 / self.fps)
             yield from self._finish(last.index + 1, end_s)
             if last.index + 1 < self.video.num_frames:
-                yield self._drop(last.index + 1, self.video.num_frames, "undecodable", "frames counted before, not read now")
+                yield self._drop(last.index + 1, self.video.num_frames, "undecodable", "counted before, not read now")
         finally:
             if self.open:
                 self.open.writer.abort()
@@ -143,7 +143,7 @@ class VideoSplit:
             self._start(frame, "start")
             return
         end_s = frame.time_s
-        missed = self._serve(last, end_s)
+        missed = self._serve(last, max(end_s, last.time_s + 1 / self.fps) if frame.is_cut else end_s)
         if frame.is_cut:
             yield from self._finish(frame.index, end_s)
             self._start(frame, "histogram")
@@ -204,10 +204,10 @@ class VideoSplit:
         clip.writer.close(path)
         is_test = ids.unit_interval(video.video_id, "split") < self.params.test_share
         return Clip(
-            clip_id=clip_id, video_id=video.video_id, source_id=video.source_id, start_frame=clip.start, stop_frame=stop,
-            start_s=clip.start_s, stop_s=stop_s, num_frames=len(clip.source_frames), fps=self.fps, width=frame.width,
-            height=frame.height, source_frames=clip.source_frames, frame_times_s=clip.times_s, scale_x=frame.scale_x,
-            scale_y=frame.scale_y, crop_x_px=frame.crop_x_px, crop_y_px=frame.crop_y_px, media=media,
-            media_bytes=path.stat().st_size, media_sha256=ids.file_sha256(path), cut_by=clip.cut_by,
+            clip_id=clip_id, video_id=video.video_id, source_id=video.source_id, start_frame=clip.start,
+            stop_frame=stop, start_s=clip.start_s, stop_s=stop_s, num_frames=len(clip.source_frames), fps=self.fps,
+            width=frame.width, height=frame.height, source_frames=clip.source_frames, frame_times_s=clip.times_s,
+            scale_x=frame.scale_x, scale_y=frame.scale_y, crop_x_px=frame.crop_x_px, crop_y_px=frame.crop_y_px,
+            media=media, media_bytes=path.stat().st_size, media_sha256=ids.file_sha256(path), cut_by=clip.cut_by,
             split="test" if is_test else "train",
         )

@@ -71,14 +71,12 @@ class Demo:
     def record(self) -> None:
         """First-person play on the training maps and, apart, on maps that training never sees."""
         from worldloom.dataengine.progress import Progress
-        from worldloom.dataengine.record.vizdoom import EpisodeParams, record_many
+        from worldloom.dataengine.record.vizdoom import record_many
 
         for role, maps, seed in (("train", TRAIN_MAPS, 1), ("heldout", HELDOUT_MAPS, 1001)):
             progress = Progress(f"record {role}", len(maps) * self.episodes, "episodes")
             record_many(self.out / "recordings" / role, maps=maps, episodes=self.episodes, seed=seed,
-                        template=EpisodeParams(map=maps[0], seed=seed, tics=self.tics, policy="mixed", hud=False,
-                                               weapon=False),
-                        workers=self.workers, progress=lambda *_, p=progress: p.advance())
+                        tics=self.tics, policy="mixed", hud=False, weapon=False, workers=self.workers, progress=lambda *_, p=progress: p.advance())
             progress.finish()
 
     def plan(self) -> dict[str, Any]:
@@ -134,19 +132,16 @@ class Demo:
         from worldloom.train.config import TrainConfig
         from worldloom.train.trainer import train_model
 
-        return train_model(TrainConfig(shards=shards, out=training, minutes=self.minutes))
+        return train_model(TrainConfig(shards=(shards,), out=training, minutes=self.minutes))
 
     def evaluate(self, checkpoint: Path, shards: Path, training: Path) -> None:
         """Score action following on clips never trained on, and put the figures into the catalog."""
+        from worldloom.train.evaluate.card import evaluation_rows
         from worldloom.train.evaluate.following import evaluate_following
 
-        metrics = evaluate_following(checkpoint, shards, out=training)
-        document = json.loads((training / "evaluation.json").read_text())
-        digest, mix = document["checkpoint"], document.get("mix")
-        rows = [Evaluation(checkpoint=digest, mix=mix, metric=name, value=float(value),
-                           detail="yaw by photometric search on generated frames; held-out clips")
-                for name, value in metrics.items() if isinstance(value, int | float)]
-        write_table(self.corpus, "evaluation", digest, rows, Evaluation)
+        evaluate_following(checkpoint, shards)
+        card = json.loads((training / "evaluation" / "evaluation.json").read_text())
+        write_table(self.corpus, "evaluation", card["checkpoint"], evaluation_rows(card), Evaluation)
 
     def report(self, training: Path, shards: Path | None) -> Path:
         from worldloom.report.page import write_report

@@ -8,6 +8,8 @@ MOVING_DEG = 0.1
 """A frame moves where its true yaw is at least this large."""
 TURNING_DEG = 1.0
 """A frame turns where its true yaw is larger than this."""
+TRUSTED_SE_DEG = 1.0
+"""A frame is trusted where the standard error that came with its yaw is at most this."""
 STATES = (1, 0, -1, 2)
 """Values of a movement action: forward or right, none, backward or left, uncertain."""
 

@@ -26,14 +26,6 @@ class Chart:
     alt: str
 
 
-@dataclass(frozen=True)
-class Path2D:
-    """Positions (T, 2) seen from above, right and ahead, in the frame of the first camera; truth where known."""
-    title: str
-    est_T2: np.ndarray
-    true_T2: np.ndarray | None
-
-
 def chart(draw: Callable[[Figure], None], size_in: tuple[float, float], alt: str) -> Chart:
     return Chart(alt=alt, **{name: _render(draw, size_in, *colours) for name, colours in _THEMES.items()})
 
@@ -56,24 +48,18 @@ def plain(text: str) -> str:
     return text.replace("$", r"\$")
 
 
-def trajectories(paths: Sequence[Path2D]) -> Chart:
-    """Paths from above, each scaled to its own length, true beside estimated."""
-    columns = min(3, len(paths))
-    rows = -(-len(paths) // columns)
-
+def trajectory(title: str, est_T2: np.ndarray, true_T2: np.ndarray | None) -> Chart:
+    """A path from above, right and ahead of the first camera, with the true one under it where it is known."""
     def draw(figure: Figure) -> None:
-        axes = np.atleast_1d(figure.subplots(rows, columns, squeeze=False)).ravel()
-        for ax, path in zip(axes, paths, strict=False):
-            if path.true_T2 is not None:
-                ax.plot(*path.true_T2.T, color=TRUE, lw=4, alpha=0.55, label="true", solid_capstyle="round")
-            ax.plot(*path.est_T2.T, color=EST, lw=1.6, label="estimated" if path.true_T2 is not None else "camera")
-            ax.plot(*path.est_T2[0], "o", color=EST, ms=6)
-            ax.set_title(plain(path.title), fontsize=9)
-            ax.set_aspect("equal", "datalim")
-            ax.legend(fontsize=8)
-        for ax in axes[len(paths):]:
-            ax.set_axis_off()
-    return chart(draw, (3.6 * columns, 3.2 * rows), f"camera paths of {len(paths)} clips from above")
+        ax = figure.subplots()
+        if true_T2 is not None:
+            ax.plot(*true_T2.T, color=TRUE, lw=4, alpha=0.55, label="true", solid_capstyle="round")
+        ax.plot(*est_T2.T, color=EST, lw=1.6, label="camera" if true_T2 is None else "estimated")
+        ax.plot(*est_T2[0], "o", color=EST, ms=6)
+        ax.set_title(plain(title), fontsize=9)
+        ax.set_aspect("equal", "datalim")
+        ax.legend(fontsize=8)
+    return chart(draw, (3.6, 3.2), f"camera path of {title} from above")
 
 
 def yaw_scatter(est: np.ndarray, true: np.ndarray) -> Chart:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import av
 import cv2
 import numpy as np
+
+from worldloom.dataengine.video.read import iter_frames
 
 WIDTH_PX = 480
 JPEG_QUALITY = 82
@@ -15,17 +16,14 @@ _INK, _DARK, _LIT, _UNSURE = (255, 255, 255), (28, 30, 34), (255, 176, 32), (128
 
 
 def pick_frames(path: Path, indices: list[int]) -> list[np.ndarray]:
-    """Frames (H, W, 3) uint8 RGB of a canonical clip at rising indices; those past its end are left out."""
-    wanted, found = set(indices), []
-    with av.open(str(path)) as container:
-        stream = container.streams.video[0]
-        stream.codec_context.thread_count = 1
-        for index, frame in enumerate(container.decode(stream)):
-            if index in wanted:
-                found.append(frame.to_ndarray(format="rgb24"))
-            if index >= max(wanted):
-                break
-    return found
+    """Frames (H, W, 3) uint8 RGB of a canonical clip at rising indices; those past its end are left out.
+
+    Raises:
+        DecodeError: the file cannot be opened or breaks off.
+    """
+    wanted = set(indices)
+    frames = iter_frames(path, stop=max(wanted, default=0) + 1)
+    return [frame.rgb_HWC for frame in frames if frame.index in wanted]
 
 
 def jpeg(rgb_HWC: np.ndarray) -> bytes:
@@ -86,4 +84,4 @@ def _draw_compass(picture: np.ndarray, centre: tuple[int, int], yaw_deg: float, 
 
 
 def degrees(value: float) -> str:
-    return f"{value:+.1f}" if np.isfinite(value) else "?"
+    return f"{round(float(value), 1) + 0.0:+.1f}" if np.isfinite(value) else "?"

@@ -44,7 +44,7 @@ def collect(tables: Tables, corpus: Path, beside: Path, title: str, training_dir
         "tiles": sections.summary(tables, training_dir),
         "accounts": sections.accounts(tables),
         "strips": sections.filmstrips(tables, corpus, clips[:sections.STRIPS], labels),
-        "paths": sections.trajectory_chart(tables, clips, labels),
+        "paths": sections.trajectories(tables, clips, labels),
         "yaw": sections.yaw(tables),
         "selections": sections.selections(tables),
         "left_out": sections.left_out(tables),

@@ -6,13 +6,13 @@ from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
-import av
 import numpy as np
 
 from worldloom.report import figures, overlay, training
-from worldloom.report.agreement import MOVING_DEG, STATES, TURNING_DEG, confusion, yaw_agreement
+from worldloom.report.agreement import MOVING_DEG, STATES, TRUSTED_SE_DEG, TURNING_DEG, confusion, yaw_agreement
 from worldloom.report.shards_count import count_shards
 from worldloom.report.tables import Tables
+from worldloom.schemas import DecodeError
 
 STRIPS, FRAMES_A_STRIP, PATHS, LISTED, CAPTIONS = 5, 8, 6, 30, 6
 UNIT_FRAMES = "frames"
@@ -71,28 +71,29 @@ def filmstrips(tables: Tables, corpus: Path, clips: list[dict[str, Any]], labels
         strip = {"title": labels[clip["clip_id"]], "clip_id": clip["clip_id"], "frames": [], "problem": None}
         try:
             pictures = overlay.pick_frames(corpus / clip["media"], indices)
-        except (OSError, av.FFmpegError) as err:
-            strip["problem"] = f"{clip['media']}: {type(err).__name__}"
+        except (DecodeError, OSError) as err:
+            strip["problem"] = str(err)
             pictures = []
         for index, picture in zip(indices, pictures, strict=False):
             if index < len(tracks["yaw_deg"]):
                 drawn = overlay.draw_action(picture, **{k: v[index].item() for k, v in tracks.items()})
-                turn = f"yaw {overlay.degrees(tracks['yaw_deg'][index])}°, pitch {overlay.degrees(tracks['pitch_deg'][index])}°"
-                strip["frames"].append((f"frame {index}: {turn}", overlay.jpeg(drawn)))
+                turn, tilt = (overlay.degrees(tracks[name][index]) for name in ("yaw_deg", "pitch_deg"))
+                strip["frames"].append((f"frame {index}: yaw {turn}°, pitch {tilt}°", overlay.jpeg(drawn)))
         strips.append(strip)
     return strips
 
 
-def trajectory_chart(tables: Tables, clips: list[dict[str, Any]], labels: dict[str, str]) -> figures.Chart | None:
+def trajectories(tables: Tables, clips: list[dict[str, Any]], labels: dict[str, str]) -> list[figures.Chart]:
+    """A chart for each clip whose camera moves."""
     ids = [clip["clip_id"] for clip in clips]
     est, true = tables.paths("camera", ids), tables.paths("camera_truth", ids)
-    paths = []
-    for clip_id in ids:
+    charts = []
+    for clip_id in ids[:PATHS]:
         above = path_from_above(est[clip_id]) if clip_id in est else None
         if above is not None:
             truth = path_from_above(true[clip_id]) if clip_id in true else None
-            paths.append(figures.Path2D(labels[clip_id], above, truth))
-    return figures.trajectories(paths[:PATHS]) if paths else None
+            charts.append(figures.trajectory(labels[clip_id], above, truth))
+    return charts
 
 
 def path_from_above(world_from_cam_T44: np.ndarray) -> np.ndarray | None:
@@ -113,21 +114,23 @@ def yaw(tables: Tables) -> dict[str, Any] | None:
     """Estimated against true actions over every clip with both; clips whose poses were given are left out."""
     given = {row["clip_id"] for row in tables.rows(
         "select clip_id from camera where pose_source != 'estimated'", "camera")}
-    found = tables.rows("""select e.clip_id, e.yaw_deg est, t.yaw_deg true_, e.longitudinal, e."lateral",
-        t.longitudinal true_longitudinal, t."lateral" true_lateral from action e join action_truth t using (clip_id)
+    found = tables.rows("""select e.clip_id, e.yaw_deg est, e.yaw_se_deg se, t.yaw_deg true_, e.longitudinal,
+        e."lateral", t.longitudinal true_longitudinal, t."lateral" true_lateral
+        from action e join action_truth t using (clip_id)
         where len(e.yaw_deg) = len(t.yaw_deg) order by clip_id""", "action action_truth")
     pairs = [row for row in found if row["clip_id"] not in given and len(row["est"]) > 1]
     if not pairs:
         return None
-    est, true = (_joined(pairs, name, float) for name in ("est", "true_"))
+    est, true, se = (_joined(pairs, name, float) for name in ("est", "true_", "se"))
     longest = max(pairs, key=lambda row: np.nansum(np.abs(np.array(row["true_"], float))))
     label = tables.labels(tables.rows("select clip_id, video_id, start_s from clip where clip_id = ?", "clip",
                                       [longest["clip_id"]])).get(longest["clip_id"], longest["clip_id"])
-    agreement = yaw_agreement(est, true)
+    agreement, trusted = yaw_agreement(est, true), se <= TRUSTED_SE_DEG
     return agreement | {
         "clips": len(pairs), "given": len(found) - len(pairs), "asked": len(true),
         "moving": int(np.sum(np.abs(true) >= MOVING_DEG)), "turning": int(np.sum(np.abs(true) > TURNING_DEG)),
         "moving_deg": MOVING_DEG, "turning_deg": TURNING_DEG,
+        "trusted": yaw_agreement(est[trusted], true[trusted]), "trusted_deg": TRUSTED_SE_DEG,
         "charts": [figures.yaw_scatter(est, true),
                    figures.yaw_lines(np.array(longest["est"], float), np.array(longest["true_"], float), label)],
         "confusions": [_confusion(pairs, "longitudinal", ("forward", "none", "backward", "uncertain")),
@@ -172,9 +175,9 @@ def left_out(tables: Tables) -> dict[str, list[dict[str, Any]]]:
 
 
 def captions(tables: Tables) -> list[dict[str, Any]]:
-    """Captions with the most kinds of event first, with where each clip is from."""
+    """Captions with the most events first, with where each clip is from."""
     found = tables.rows(f"""select k.*, c.video_id, c.start_s clip_start_s from caption k left join clip c
-        using (clip_id) order by len(list_distinct(list_transform(k.events, lambda e: e.kind))) desc, clip_id
+        using (clip_id) order by len(list_filter(k.events, lambda e: e.text is not null)) desc, clip_id
         limit {CAPTIONS}""", "caption clip")
     labels = tables.labels([{"clip_id": row["clip_id"], "video_id": row["video_id"] or "?",
                              "start_s": row["clip_start_s"] or 0.0} for row in found])
@@ -238,7 +241,7 @@ QUERIES = (
      "from score group by all order by name"),
     ("frames in which something happens", "caption",
      "select clip_id, e.start_s, e.end_s, e.text from (select clip_id, unnest(events) e from caption) "
-     "where e.kind <> 'none' order by clip_id, e.start_s limit 5"),
+     "where e.text is not null order by clip_id, e.start_s limit 5"),
 )
 
 

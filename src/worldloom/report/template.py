@@ -31,6 +31,7 @@ figcaption { font-size: .78rem; color: var(--soft); overflow-wrap: anywhere; }
 .shots { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 480px), 1fr)); gap: .8rem; }
 .shots img { image-rendering: pixelated; background: var(--card); }
 .chart { max-width: 100%; height: auto; display: block; } .row { display: flex; flex-wrap: wrap; gap: 1rem 2rem; }
+.paths { display: grid; grid-template-columns: repeat(3, minmax(0, 1fr)); gap: .8rem; }
 .pair { display: grid; grid-template-columns: minmax(0, 5fr) minmax(0, 8fr); gap: 1rem; margin: 1rem 0; }
 .bars + .scroll { margin-top: .8rem; }
 .row > * { min-width: 0; max-width: 100%; }
@@ -50,8 +51,10 @@ pre { background: var(--card); border: 1px solid var(--line); border-radius: 6px
 .events li { display: grid; grid-template-columns: 6.6rem 1fr; gap: .5rem; }
 .swatch { display: inline-block; width: .8em; height: .8em; border-radius: 2px; background: var(--est); }
 .swatch.asked { background: var(--true); }
-@media (max-width: 700px) { .pair { grid-template-columns: minmax(0, 1fr); } .strip { grid-template-columns: repeat(2, 1fr); } body { padding: 1rem .8rem 3rem; }
-  .bars { grid-template-columns: 1fr max-content; } .bars > div { grid-column: 1 / -1; grid-row: auto; } }
+@media (max-width: 700px) { .paths { grid-template-columns: repeat(2, minmax(0, 1fr)); }
+  .pair { grid-template-columns: minmax(0, 1fr); } .strip { grid-template-columns: repeat(2, 1fr); }
+  body { padding: 1rem .8rem 3rem; }
+  .bars { grid-template-columns: minmax(4rem, 6.5rem) minmax(3rem, 1fr) max-content; } }
 """
 
 MACROS = """
@@ -112,7 +115,7 @@ times the turn; below it yaw (right +) and pitch (up +) in degrees a frame.</p>
 {% if paths %}
 <p class="small soft">Each path starts at its dot, heading up the page, and is scaled to its own extent: an estimated
 path has no scale of its own. True paths are drawn where they are known.</p>
-{{ paths | chart }}
+<div class="paths">{% for c in paths %}<div>{{ c | chart }}</div>{% endfor %}</div>
 {% else %}<p>There are no camera paths that move.</p>{% endif %}
 </section>
 
@@ -127,6 +130,11 @@ path has no scale of its own. True paths are drawn where they are known.</p>
 <span>all {{ "{:,}".format(yaw.frames) }} of {{ "{:,}".format(yaw.asked) }} frames that have an estimate</span></div>
 <div class="tile"><span class="name">compared</span><b>{{ yaw.clips }}</b><span>clips with estimated poses and truth;
 {{ yaw.given }} left out because their poses were given</span></div></div>
+{% set t = yaw.trusted %}
+<p>On the {{ "{:,}".format(t.frames) }} frames whose own standard error is at most
+{{ "%g" | format(yaw.trusted_deg) }}&deg;: correlation {{ t.correlation | figure }},
+same sign {{ t.sign_agreement | figure(".1%") }},
+median error {{ t.median_error_deg | figure }}&deg;.</p>
 <div class="pair">{% for c in yaw.charts %}<div>{{ c | chart }}</div>{% endfor %}</div>
 <div class="row">{% for m in yaw.confusions %}
 <div><h3>{{ m.axis | capitalize }} movement: true down, estimated across</h3>
@@ -163,7 +171,8 @@ frames decided in both.{% else %}No frame was decided in both.{% endif %}</p></d
 {% if c.ui %}<p><span class="soft">Overlays:</span> {{ c.ui }}</p>{% endif %}
 <ul class="events">{% for e in (c.events or [])[:10] %}
 <li><span class="soft">{{ "%.2f" | format(e.start_s) }}–{{ "%.2f" | format(e.end_s) }} s</span>
-<span>{{ e.text }}{% if e.kind %} <span class="soft small">{{ e.kind }}</span>{% endif %}</span></li>{% endfor %}</ul>
+<span>{% if e.text is none %}<span class="soft">nothing happens</span>{% else %}{{ e.text }}
+{% if e.kind %}<span class="soft small">{{ e.kind }}</span>{% endif %}{% endif %}</span></li>{% endfor %}</ul>
 {% if (c.events or []) | length > 10 %}<p class="small soft">and {{ c.events | length - 10 }} more</p>{% endif %}
 <p class="small soft">by {{ c.captioner }}, from {{ c.basis }}</p></div>
 {% endfor %}</div>
@@ -191,10 +200,10 @@ frames decided in both.{% else %}No frame was decided in both.{% endif %}</p></d
 <td>{% if r.agrees %}<span class="good">agree</span>{% else %}<span class="bad">differ</span>{% endif %}</td>
 {% endif %}</tr>
 {% endfor %}</table></div>
-{% if m.packed %}<p>Counted again from {{ mix.count.tars }} tars, the shards
-{% if m.agrees %}<span class="good">agree</span>{% else %}<span class="bad">do not agree</span>{% endif %}
+{% if m.packed %}<p>Counted again from {{ mix.count.tars }} tar{{ "" if mix.count.tars == 1 else "s" }}, the shards
+{% if m.agrees %}<span class="good">agree</span>{% else %}<span class="bad">do not agree</span>{% endif %}{{ " " }}
 with this mix.
-{% if m.extra %}Components in the tars that the mix does not have: {{ m.extra | join(", ") }}.{% endif %}</p>{% endif %}
+{%- if m.extra %} The mix lacks components that the tars hold: {{ m.extra | join(", ") }}.{% endif %}</p>{% endif %}
 {% else %}<p>No mix has been compiled.</p>{% endfor %}
 {% if mix.count is none %}<p>There are no shards to count.</p>
 {% elif not mix.matched and mix.mixes %}<p>The shards cannot be told to be of one of these mixes.</p>{% endif %}

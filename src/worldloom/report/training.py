@@ -38,9 +38,10 @@ def read_curves(training_dir: Path) -> tuple[list[float], dict[str, list[float]]
 
 
 def read_figures(training_dir: Path) -> dict[str, float | list[float]]:
-    """Numbers and lists of numbers of evaluation.json; names of nested ones are joined by dots."""
-    path = training_dir / "evaluation.json"
-    if not path.is_file():
+    """Numbers and lists of numbers of evaluation.json, here or in evaluation/; nested names are joined by dots."""
+    paths = [training_dir / "evaluation.json", training_dir / "evaluation" / "evaluation.json"]
+    path = next((path for path in paths if path.is_file()), None)
+    if path is None:
         return {}
     return dict(_flatten("", _object(path.read_text(encoding="utf-8", errors="replace"))))
 
@@ -68,8 +69,8 @@ def _flatten(prefix: str, value: Any) -> list[tuple[str, float | list[float]]]:
 
 
 _PATTERNS = {
-    "r": r"(^|[._])(r|correlation)$",
-    "slope": r"slope$",
+    "r": r"^(?!.*(shuffled|estimator|negat)).*(^|[._])(r|correlation)$",
+    "slope": r"^(?!.*(shuffled|estimator|negat)).*slope$",
     "spread": r"spread(_deg)?$",
     "positions": r"(position|horizon)",
     "copy": r"(?=.*psnr)(?=.*copy)",
@@ -84,11 +85,8 @@ def find_figure(figures: dict[str, float | list[float]], name: str) -> float | l
         value = figures[key]
         if not re.search(_PATTERNS[name], key.lower()):
             continue
-        if name == "positions":
-            if isinstance(value, list):
-                return value
-        else:
-            return sum(value) / len(value) if isinstance(value, list) else value
+        if isinstance(value, list) == (name == "positions"):
+            return value
     return None
 
 

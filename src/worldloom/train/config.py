@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from worldloom.schemas.errors import ConfigError
 
@@ -31,6 +31,7 @@ class ModelConfig(_Config):
     adaln_actions: bool = True                  # actions also modulate the norms, besides the MLP before each FFN
     running_sum: bool = True                    # features of the actions summed since the last clean frame
     warp_head: bool = True                      # flow + gate on the last clean frame; off: last frame plus a residual
+    noise_scale: float = Field(4.0, gt=0)       # spread of full noise in latents of unit variance: hides detail longer
     yaw_scale_deg: float = Field(6.0, gt=0)     # one unit of yaw inside the model
     pitch_scale_deg: float = Field(4.0, gt=0)
 
@@ -67,6 +68,11 @@ class TrainConfig(_Config):
     save_every_s: float = Field(120.0, gt=0)
     resume: bool = True                         # continue from out/checkpoint.pt when it is there
     model: ModelConfig = ModelConfig()
+
+    @field_validator("shards", mode="before")
+    @classmethod
+    def _one_folder(cls, value: Any) -> Any:
+        return (value,) if isinstance(value, str | Path) else value
 
     @model_validator(mode="after")
     def _one_budget(self) -> TrainConfig:

@@ -5,15 +5,15 @@ Axes: F frames of all clips one after another, H height, W width, C colours. Win
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
-from worldloom.schemas.errors import ConfigError, DataError
+from worldloom.schemas.errors import DataError
 
 
 @dataclass(frozen=True)
@@ -23,20 +23,20 @@ class FrameBank:
     actions_F6: np.ndarray          # float32: pitch_deg, yaw_deg, longitudinal, lateral, perspective, jump
     clip_F: np.ndarray              # int64, index into intrinsics
     intrinsics_N4: np.ndarray       # float64 fx, fy, cx, cy in pixels of frames_FHWC
+    mix: str | None = None          # digest of the mix the frames came from; several joined by +
 
     def __post_init__(self) -> None:
         if not len(self.frames_FHWC) == len(self.actions_F6) == len(self.clip_F):
             raise DataError("a frame bank needs one action and one clip index a frame")
 
     def starts(self, length: int) -> np.ndarray:
-        """First frames of every window of `length` frames inside one clip, the clip's resting frame 0 left out of
-        the actions (a window's first action is never used).
+        """First frames of every window of `length` consecutive frames of one clip.
 
         Raises:
             DataError: no clip is that long.
         """
-        count = len(self.clip_F) - length + 1
-        found = np.flatnonzero(self.clip_F[:max(0, count)] == self.clip_F[length - 1:]) if count > 0 else np.empty(0, int)
+        count = max(0, len(self.clip_F) - length + 1)
+        found = np.flatnonzero(self.clip_F[:count] == self.clip_F[len(self.clip_F) - count:])
         if not len(found):
             raise DataError(f"no clip has {length} consecutive frames; lengthen the clips or shorten the window")
         return found
@@ -53,7 +53,16 @@ class FrameBank:
         return self.frames_FHWC[index], self.actions_F6[index]
 
 
-def fill_bank(samples: Iterable[Mapping[str, Any]], folder: Path, height: int, width: int) -> FrameBank:
+class ClipSample(Protocol):
+    """What a loader yields: a mapping of labels that decodes its own frames."""
+
+    def __getitem__(self, name: str, /) -> Any: ...
+
+    def decode(self) -> np.ndarray: ...
+
+
+def fill_bank(samples: Iterable[ClipSample], folder: Path, height: int, width: int,
+              mix: str | None = None) -> FrameBank:
     """Resize the frames of loader samples into one memory-mapped file under `folder`, one clip in memory at a time.
 
     Raises:
@@ -64,18 +73,19 @@ def fill_bank(samples: Iterable[Mapping[str, Any]], folder: Path, height: int, w
     actions, lengths, intrinsics = [], [], []
     with path.open("wb") as file:
         for sample in samples:
-            frames = resize_frames(sample["frames_THWC"], height, width)
+            decoded = sample.decode()
+            frames = resize_frames(decoded, height, width)
             if len(frames) != len(sample["actions_T6"]):
                 raise DataError(f"sample {sample['key']}: {len(frames)} frames but {len(sample['actions_T6'])} actions")
             file.write(frames.tobytes())
             actions.append(np.asarray(sample["actions_T6"], np.float32))
             lengths.append(len(frames))
-            intrinsics.append(_scaled_intrinsics(sample, height, width))
+            intrinsics.append(_scaled_intrinsics(sample["intrinsics_T4"], decoded.shape[1:3], (height, width)))
     if not lengths:
         raise DataError("the shards hold no sample")
     frames_FHWC = np.memmap(path, np.uint8, "r", shape=(sum(lengths), height, width, 3))
     clips = np.repeat(np.arange(len(lengths)), lengths)
-    return FrameBank(frames_FHWC, np.concatenate(actions), clips, np.stack(intrinsics))
+    return FrameBank(frames_FHWC, np.concatenate(actions), clips, np.stack(intrinsics), mix)
 
 
 def resize_frames(frames_THWC: np.ndarray, height: int, width: int) -> np.ndarray:
@@ -95,29 +105,19 @@ def read_shards(folders: Sequence[Path], cache: Path, height: int, width: int) -
     """Frame bank of one pass over packed shards, in sample order without shuffling."""
     from worldloom.shards.loader import Loader
 
-    for folder in folders:
-        if not Path(folder).is_dir():
-            raise ConfigError(f"{folder}: no such shard folder")
-    samples = (sample for folder in folders for sample in Loader(Path(folder), shuffle=False))
-    return fill_bank(samples, cache, height, width)
+    loaders = [Loader(Path(folder), shuffle=False) for folder in folders]
+    mix = "+".join(dict.fromkeys(loader.digest for loader in loaders))
+    return fill_bank(chain.from_iterable(loaders), cache, height, width, mix)
 
 
-def mix_digest(folders: Sequence[Path]) -> str | None:
-    """Digest of the mix that shards were packed from: what their index says, else the name of their folder."""
-    found = []
-    for folder in map(Path, folders):
-        index = folder / "index.json"
-        named = json.loads(index.read_text()).get("mix_digest") if index.is_file() else None
-        found.append(str(named or folder.resolve().name))
-    return "+".join(found) or None
+def _scaled_intrinsics(known_T4: np.ndarray | None, source: tuple[int, int], target: tuple[int, int]) -> np.ndarray:
+    """fx, fy, cx, cy of a clip (median over frames) after a resize from (height, width) to another one.
 
-
-def _scaled_intrinsics(sample: Mapping[str, Any], height: int, width: int) -> np.ndarray:
-    """fx, fy, cx, cy of the clip (median over frames) in pixels of the resized frames; a pixel centre is at +0.5."""
-    source_height, source_width = sample["frames_THWC"].shape[1:3]
-    known = sample.get("intrinsics_T4")
-    if known is None or not np.isfinite(known).all():
+    An unknown camera is taken as 90 degrees wide with square pixels. Pixel centres lie at whole numbers.
+    """
+    height, width = target
+    if known_T4 is None or not np.isfinite(known_T4).all():
         return np.array([width / 2, width / 2, (width - 1) / 2, (height - 1) / 2])
-    fx, fy, cx, cy = np.median(np.asarray(known, np.float64), axis=0)
-    across, down = width / source_width, height / source_height
+    fx, fy, cx, cy = np.median(np.asarray(known_T4, np.float64), axis=0)
+    down, across = height / source[0], width / source[1]
     return np.array([fx * across, fy * down, (cx + 0.5) * across - 0.5, (cy + 0.5) * down - 0.5])

@@ -12,10 +12,12 @@ from torch import Tensor
 from worldloom.train.models.small import SmallModel
 from worldloom.train.objective import euler_step
 
+BATCH = 8           # clips rolled out together: what fits a core's cache
 
-def to_pixels(frames_BTHWC: np.ndarray | Tensor) -> Tensor:
+
+def to_pixels(frames_BTHWC: np.ndarray) -> Tensor:
     """uint8 frames to float (B, T, 3, H, W) in [-1, 1]."""
-    return torch.as_tensor(np.asarray(frames_BTHWC)).permute(0, 1, 4, 2, 3).float() / 127.5 - 1
+    return torch.tensor(np.asarray(frames_BTHWC)).permute(0, 1, 4, 2, 3).float() / 127.5 - 1
 
 
 def to_frames(pixels_BTCHW: Tensor) -> np.ndarray:
@@ -30,7 +32,7 @@ def sample_chunk(model: SmallModel, context_BSCHW: Tensor, actions_BT6: Tensor, 
     """Clean pixels (B, T, 3, H, W) of the next T <= chunk frames in `steps` Euler steps from noise."""
     batch, frames = actions_BT6.shape[:2]
     tokens = model.grid[0] * model.grid[1]
-    noisy = torch.randn(batch, frames, tokens, model.config.components, generator=generator)
+    noisy = torch.randn(batch, frames, tokens, model.config.components, generator=generator) * model.config.noise_scale
     levels = np.linspace(1, 0, steps + 1)
     clean = noisy
     for level, next_level in zip(levels[:-1], levels[1:], strict=True):
@@ -46,7 +48,15 @@ def rollout(model: SmallModel, context_BSHWC: np.ndarray, actions_BT6: np.ndarra
 
     A chunk is made from the last clean or generated frames only, so later commands cannot change earlier frames.
     """
-    config, generator = model.config, torch.Generator().manual_seed(seed)
+    parts = [slice(start, start + BATCH) for start in range(0, len(context_BSHWC), BATCH)]
+    generator = torch.Generator().manual_seed(seed)
+    return np.concatenate([_rollout_part(model, context_BSHWC[part], actions_BT6[part], steps, generator)
+                           for part in parts])
+
+
+def _rollout_part(model: SmallModel, context_BSHWC: np.ndarray, actions_BT6: np.ndarray, steps: int,
+                  generator: torch.Generator) -> np.ndarray:
+    config = model.config
     context = to_pixels(context_BSHWC)[:, -config.context:]
     if context.shape[1] < config.context:
         context = torch.cat([context[:, :1].expand(-1, config.context - context.shape[1], -1, -1, -1), context], 1)

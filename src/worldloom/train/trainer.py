@@ -14,7 +14,7 @@ from torch import Tensor
 
 from worldloom.train.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
 from worldloom.train.config import TrainConfig
-from worldloom.train.data import FrameBank, mix_digest, read_shards
+from worldloom.train.data import FrameBank, read_shards
 from worldloom.train.models.small import SmallModel
 from worldloom.train.objective import add_noise, average_decay, clean_loss, learning_rate, noise_levels
 from worldloom.train.rollout import to_pixels
@@ -42,10 +42,12 @@ class Trainer:
 
     def __init__(self, config: TrainConfig, bank: FrameBank) -> None:
         from accelerate import Accelerator
+        from accelerate.state import AcceleratorState
 
         torch.set_num_threads(config.threads)
         torch.manual_seed(config.seed)
         self.config, self.bank = config, bank
+        AcceleratorState._reset_state(reset_partial_state=True)     # an earlier run here may differ in precision
         self.accelerator = Accelerator(cpu=config.device == "cpu", mixed_precision=config.precision)
         self.window = config.model.context + config.model.chunk
         self.starts = bank.starts(self.window)
@@ -92,7 +94,8 @@ class Trainer:
         codec = self.accelerator.unwrap_model(self.model).codec
         device = self.accelerator.device
         latents = codec.encode(clean.flatten(0, 1).to(device)).unflatten(0, clean.shape[:2])
-        noisy = add_noise(latents, torch.randn(latents.shape, generator=self.noise).to(device), level.to(device))
+        normal = torch.randn(latents.shape, generator=self.noise) * self.config.model.noise_scale
+        noisy = add_noise(latents, normal.to(device), level.to(device))
         rate = learning_rate(self.config.learning_rate, self.step_count, self.progress(), self.config.warmup_steps)
         for group in self.optimizer.param_groups:
             group["lr"] = rate
@@ -135,7 +138,7 @@ class Trainer:
         average = state | {name: value.cpu().clone() for name, value in named}
         save_checkpoint(self.checkpoint_path, Checkpoint(
             step=self.step_count, elapsed_s=self.elapsed_s, config_json=self.config.model_dump_json(),
-            mix_digest=mix_digest(self.config.shards), model=state, average=average,
+            mix_digest=self.bank.mix, model=state, average=average,
             optimizer=_plain(self.optimizer.state_dict()), sampler_json=json.dumps(self.sampler.bit_generator.state),
             noise_state=self.noise.get_state()))
 

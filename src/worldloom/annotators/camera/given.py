@@ -51,10 +51,10 @@ def _read_truth(path: Path) -> Given:
         raise DataError(f"truth file {path.name} lacks {', '.join(missing) or 'its worldloom metadata'}")
     facts = json.loads(table.schema.metadata[b"worldloom"])
     poses = np.array(table["world_from_cam"].to_pylist(), float)
-    keys = {name: table[column].to_numpy() for name, column in
-            {"longitudinal": "key_longitudinal", "lateral": "key_lateral", "jump": "key_jump", "on_ground": "on_ground"}.items()}
-    return Given(to_canonical(poses, facts.get("convention")), None, facts.get("camera"), facts.get("pose_source", "engine"),
-                 facts.get("metres_per_unit"), facts.get("scale_status", "unknown"), facts.get("perspective"), keys)
+    keys = {column.removeprefix("key_"): table[column].to_numpy() for column in _TRUTH_COLUMNS[2:]}
+    return Given(to_canonical(poses, facts.get("convention")), None, facts.get("camera"),
+                 facts.get("pose_source", "engine"), facts.get("metres_per_unit"),
+                 facts.get("scale_status", "unknown"), facts.get("perspective"), keys)
 
 
 def _read_poses(path: Path) -> Given:
@@ -79,6 +79,6 @@ def poses_of_clip(given: Given, clip: Clip, video_frames: int) -> np.ndarray:
         return P.interpolate_poses(given.world_from_cam_N44, given.times_s, np.asarray(clip.frame_times_s))
     count = len(given.world_from_cam_N44)
     if count != video_frames:
-        raise DataError(f"clip {clip.clip_id}: {count} poses for a video of {video_frames} frames; one a frame is wanted, "
-                        "or times_s for the poses")
+        raise DataError(f"clip {clip.clip_id}: {count} poses for a video of {video_frames} frames; one a frame "
+                        "is wanted, or times_s for the poses")
     return given.world_from_cam_N44[np.asarray(clip.source_frames)]

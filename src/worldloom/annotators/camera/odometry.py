@@ -1,4 +1,4 @@
-"""Camera motion from pixels, one step a frame: rotation in degrees, direction of travel, and how far both are to be trusted.
+"""Camera motion from pixels, one step a frame: turns in degrees, direction of travel, and how far to trust both.
 
 A pair of frames is first explained by rotation alone; only where that leaves image motion over is a five-point
 relative pose fitted (poselib, LO-RANSAC), and near walls, where that is degenerate, a homography.
@@ -13,7 +13,7 @@ import cv2
 import numpy as np
 
 from worldloom.annotators.camera.overlay import usable_mask
-from worldloom.annotators.camera.rotation import fit_rotation, fit_yaw_shear, project
+from worldloom.annotators.camera.rotation import facing, fit_rotation, fit_yaw_shear, project, travel_given_rotation
 from worldloom.annotators.camera.tracks import follow
 from worldloom.dataengine.geometry import poses as P
 from worldloom.dataengine.geometry.smooth import hampel
@@ -25,6 +25,8 @@ STILL_WIDE_PX = 0.40      # the same over the wider baseline
 _BASELINE_S = 0.115       # travel direction is read over this time
 _WIDE_TURN_DEG = 8.0      # but never over more turn than this
 _SE_FLOOR_DEG = 0.02
+_JERK_COST = 0.25         # a radian of change from the last step, in mean squared pixels of epipolar error
+_REFINE = {"loss_type": "CAUCHY", "loss_scale": 0.3, "max_iterations": 25}
 
 
 @dataclass(frozen=True)
@@ -50,8 +52,8 @@ class Motion:
     pitch_deg: np.ndarray
     yaw_se_deg: np.ndarray
     pitch_se_deg: np.ndarray
-    direction_T3: np.ndarray          # unit travel in the camera of frame t-1 (yshear: its level camera); 0 if none seen
-    parallax_px: np.ndarray           # median image motion that rotation leaves
+    direction_T3: np.ndarray          # unit travel in the camera of frame t-1 (yshear: levelled); 0 where none is seen
+    parallax_px: np.ndarray           # median image motion that the best rotation alone leaves
     confidence: np.ndarray
     tracks: np.ndarray
     overlay_share: float              # of the picture, static while the rest moves
@@ -62,7 +64,7 @@ class _Step:
     yaw: float = 0.0                  # radians
     pitch: float = 0.0
     direction: tuple[float, float, float] = (0.0, 0.0, 0.0)
-    rest_px: float = 0.0
+    rest_px: float = 0.0              # image motion that rotation alone leaves
     inliers: float = 0.0
     tracks: int = 0
 
@@ -161,39 +163,63 @@ def _solve_yshear(p: np.ndarray, q: np.ndarray, size: tuple[int, ...], lens: Len
 
 
 def _yaw_pitch(rotation: np.ndarray, elevation: float) -> tuple[float, float]:
-    """World yaw and pitch steps in radians of a camera at `elevation`, for X2 = rotation X1."""
-    view = P.look(0.0, math.degrees(elevation)) @ rotation.T[:, 2]
-    return math.atan2(view[0], view[2]), math.atan2(-view[1], math.hypot(view[0], view[2])) - elevation
+    """World yaw and pitch steps in radians of a camera at `elevation`, for X2 = rotation X1.
+
+    The turn is projected on the vertical, so an elevation that has drifted hardly changes the yaw.
+    """
+    pitch, yaw, roll = P.so3_log(rotation.T)
+    return yaw * math.cos(elevation) - roll * math.sin(elevation), pitch
 
 
 def _travel(a: np.ndarray, b: np.ndarray, rotation: np.ndarray, size: tuple[int, ...], lens: Lens,
             last: tuple[float, float] | None) -> tuple[np.ndarray, np.ndarray, float]:
-    """(rotation, unit travel in the first camera, inlier share) from rays; X2 = rotation X1 + t, travel = -rotation^T t."""
+    """(rotation, unit travel in the first camera, inlier share) from rays, with X2 = rotation X1 + t.
+
+    Sampling alone often trades sideways travel for a turn. So the pose found competes with refinements that start at
+    the rotation-only fit and at the last step's turn; the least truncated epipolar error wins.
+    """
     import poselib
     height, width = size
     points = [rays[:, :2] * lens.fx + (lens.cx, lens.cy) for rays in (a, b)]         # square pixels, horizon at cy
     camera = {"model": "SIMPLE_PINHOLE", "width": width, "height": height, "params": [lens.fx, lens.cx, lens.cy]}
-    found, info = poselib.estimate_relative_pose(
+    found, _ = poselib.estimate_relative_pose(
         *points, camera, camera, {"max_epipolar_error": 0.6, "max_iterations": 100, "min_iterations": 20}, {})
-    inliers, t = float(info["inlier_ratio"]), np.asarray(found.t).ravel()
-    best = (np.asarray(found.R), t) if inliers > 0.2 else (rotation, np.zeros(3))
-    if last is not None:
-        best = _near_wall(a, b, best, inliers, lens, last)
-    travel = -best[0].T @ best[1]
-    return best[0], travel / max(float(np.linalg.norm(travel)), 1e-9), inliers
+    options = [(np.asarray(found.R), np.asarray(found.t).ravel())]
+    starts = [rotation] if last is None else [rotation, P.look(-math.degrees(last[0]), -math.degrees(last[1]))]
+    for start in starts:
+        first = poselib.CameraPose()
+        first.q, first.t = P.to_quaternion(start, order="wxyz"), travel_given_rotation(a, b, start)
+        refined, _ = poselib.refine_relative_pose(*points, first, camera, camera, _REFINE)
+        options.append((np.asarray(refined.R), np.asarray(refined.t).ravel()))
+    scored = []
+    for option in options + (_near_wall(a, b, lens) if last is not None else []):
+        cost, inliers = _epipolar(a, b, option, lens.fx)
+        jerk = 0.0 if last is None else _JERK_COST * min(_turn_change(option[0], last), 0.2)
+        scored.append((cost + jerk, inliers, option))
+    _, inliers, chosen = min(scored, key=lambda entry: entry[0])
+    travel = -chosen[0].T @ facing(a, b, *chosen)
+    return chosen[0], travel / max(float(np.linalg.norm(travel)), 1e-9), inliers
 
 
-def _near_wall(a: np.ndarray, b: np.ndarray, found: tuple[np.ndarray, np.ndarray], inliers: float, lens: Lens,
-               last: tuple[float, float]) -> tuple[np.ndarray, np.ndarray]:
-    """Where one plane explains the tracks, its decomposition nearest the last step; else the pose found."""
+def _epipolar(a: np.ndarray, b: np.ndarray, pose: tuple[np.ndarray, np.ndarray], f_px: float) -> tuple[float, float]:
+    """Mean truncated Sampson error in square pixels, and the share of tracks within a pixel."""
+    x, y, z = pose[1] / max(float(np.linalg.norm(pose[1])), 1e-12)
+    essential = np.array([[0, -z, y], [z, 0, -x], [-y, x, 0]]) @ pose[0]
+    line_b, line_a = a @ essential.T, b @ essential
+    slope = line_b[:, 0] ** 2 + line_b[:, 1] ** 2 + line_a[:, 0] ** 2 + line_a[:, 1] ** 2
+    error = np.sum(b * line_b, axis=1) ** 2 / np.maximum(slope, 1e-12) * f_px**2
+    return float(np.minimum(error, 1.0).mean()), float(np.mean(error < 0.36))
+
+
+def _near_wall(a: np.ndarray, b: np.ndarray, lens: Lens) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Poses of the one plane that explains most tracks, where there is one: there five points do not settle a pose."""
     plane, on_plane = cv2.findHomography(a[:, :2], b[:, :2], cv2.RANSAC, 0.8 / lens.fx, maxIters=200, confidence=0.99)
-    if plane is None or on_plane.mean() <= 0.85 * max(inliers, 0.3):
-        return found
+    if plane is None or on_plane.mean() < 0.6:
+        return []
     rays = a[on_plane.ravel() > 0]
     _, rotations, shifts, normals = cv2.decomposeHomographyMat(plane, np.eye(3))
-    options = [(r, t.ravel()) for r, t, n in zip(rotations, shifts, normals, strict=True)
-               if np.mean(rays @ n.ravel() > 0) > 0.95 or np.linalg.norm(t) < 1e-3]
-    return min([*options, found], key=lambda option: _turn_change(option[0], last))
+    return [(r, t.ravel()) for r, t, n in zip(rotations, shifts, normals, strict=True)
+            if np.mean(rays @ n.ravel() > 0) > 0.95 and np.linalg.norm(t) > 1e-3]
 
 
 def _turn_change(rotation: np.ndarray, last: tuple[float, float]) -> float:
@@ -214,8 +240,8 @@ def _motion(steps: list[_Step], wide: list[_Step], lens: Lens, overlay_share: fl
     rest = at_rest_first([s.rest_px for s in steps])
     error = _standard_error(rest, tracks, lens)
     inliers = at_rest_first([min(near.inliers, far.inliers) for near, far in zip(steps, wide, strict=True)])
-    confidence = inliers * np.clip(at_rest_first([min(n.tracks, f.tracks) for n, f in zip(steps, wide, strict=True)]) / 60,
-                                   0, 1)
+    fewest = at_rest_first([min(near.tracks, far.tracks) for near, far in zip(steps, wide, strict=True)])
+    confidence = inliers * np.clip(fewest / 60, 0, 1)
     confidence[0] = 1.0
     return Motion(
         yaw_deg=yaw, pitch_deg=pitch, yaw_se_deg=np.hypot(error, raw_yaw - yaw),

@@ -31,8 +31,10 @@ def fit_rotation(a_N3: np.ndarray, b_N3: np.ndarray, f_px: float, rounds: int = 
     return rotation, residual
 
 
-def fit_yaw_shear(a_N3: np.ndarray, b_N3: np.ndarray, f_px: float, rounds: int = 8) -> tuple[float, float, np.ndarray]:
-    """Yaw in radians (right positive), vertical shift of the picture in units of fy (down positive), residuals in pixels.
+def fit_yaw_shear(
+    a_N3: np.ndarray, b_N3: np.ndarray, f_px: float, rounds: int = 8,
+) -> tuple[float, float, np.ndarray]:
+    """Yaw in radians (right positive), vertical shift in units of fy (down positive), residuals in pixels.
 
     For pictures in which pitch only moves the horizon (old raycast engines); b is measured with a's horizon.
     """
@@ -40,7 +42,7 @@ def fit_yaw_shear(a_N3: np.ndarray, b_N3: np.ndarray, f_px: float, rounds: int =
     weight = np.ones(len(a_N3))
     for _ in range(rounds):
         sin, cos = math.sin(psi), math.cos(psi)
-        depth = np.maximum(cos - sin * a_N3[:, 0], 1e-3)            # psi turns the scene, so the camera turns by -psi
+        depth = np.maximum(cos - sin * a_N3[:, 0], 1e-3)            # psi turns the scene, the camera by -psi
         u, v = (cos * a_N3[:, 0] + sin) / depth, a_N3[:, 1] / depth
         du, dv = b_N3[:, 0] - u, b_N3[:, 1] - v - shift
         residual = np.hypot(du, dv) * f_px
@@ -50,6 +52,27 @@ def fit_yaw_shear(a_N3: np.ndarray, b_N3: np.ndarray, f_px: float, rounds: int =
         step = np.linalg.solve(normal + 1e-9 * np.eye(2), [weight @ (jac_u * du + jac_v * dv), weight @ dv])
         psi, shift = psi + float(np.clip(step[0], -0.5, 0.5)), shift + float(step[1])
     return -psi, shift, residual
+
+
+def travel_given_rotation(a_N3: np.ndarray, b_N3: np.ndarray, rotation: np.ndarray, rounds: int = 4) -> np.ndarray:
+    """Unit t (3,) with b ~ depth rotation a + t for a known rotation, by epipolar least squares; most depths positive."""
+    turned = a_N3 @ rotation.T
+    turned = turned / turned[:, 2:]
+    normal = np.cross(turned, b_N3)
+    weight, t = np.ones(len(normal)), np.zeros(3)
+    for _ in range(rounds):
+        t = np.linalg.eigh((normal * weight[:, None]).T @ normal)[1][:, 0]
+        error = np.abs(normal @ t)
+        weight = 1 / (1 + (error / max(1.5 * float(np.median(error)), 1e-6)) ** 2) ** 2
+    return facing(a_N3, b_N3, rotation, t)
+
+
+def facing(a_N3: np.ndarray, b_N3: np.ndarray, rotation: np.ndarray, t: np.ndarray) -> np.ndarray:
+    """t or -t, whichever puts most of the tracked points in front of the camera."""
+    turned = project(a_N3 @ rotation.T)
+    # a point moves by t towards t - t_z b, the more the nearer it is; behind the camera it would move against
+    along = np.sum((b_N3[:, :2] - turned) * (t[:2] - t[2] * b_N3[:, :2]), axis=1)
+    return t if np.sum(np.tanh(along / max(float(np.median(np.abs(along))), 1e-12))) >= 0 else -t
 
 
 def _reweight(residual_px: np.ndarray, scale_px: float | None) -> tuple[np.ndarray, float]:

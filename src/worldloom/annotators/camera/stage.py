@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 from pydantic import Field
@@ -64,27 +64,25 @@ class CameraStage:
         from worldloom.annotators.camera import odometry
         from worldloom.dataengine.video.read import read_frames
         gray_THW = read_frames(self.context.media_path(clip), gray=True)
-        source_lens, is_calibrated = self._lens(video)
-        fx, fy, cx, cy = _to_clip((source_lens["fx"], source_lens["fy"], source_lens["cx"], source_lens["cy"]), clip)
-        lens = odometry.Lens(fx, fy, cx, cy, source_lens["model"])
+        shown, model, is_calibrated = self._lens(video)
+        lens = odometry.Lens(*_to_clip(shown, clip), model)
         motion = odometry.estimate(gray_THW, lens, clip.fps)
         return Camera(
-            clip_id=clip.clip_id, estimator=f"odometry/{self.version}", pose_source="estimated", camera_model=lens.model,
-            num_frames=clip.num_frames, world_from_cam_T44=odometry.integrate(motion, lens).reshape(-1, 16),
-            intrinsics_T4=np.tile((fx, fy, cx, cy), (clip.num_frames, 1)), confidence=motion.confidence.astype(np.float32),
+            clip_id=clip.clip_id, estimator=f"odometry/{self.version}", pose_source="estimated",
+            camera_model=lens.model, num_frames=clip.num_frames, world_from_cam_T44=odometry.integrate(motion, lens).reshape(-1, 16),
+            intrinsics_T4=np.tile((lens.fx, lens.fy, lens.cx, lens.cy), (clip.num_frames, 1)), confidence=motion.confidence.astype(np.float32),
             yaw_se_deg=motion.yaw_se_deg.astype(np.float32), pitch_se_deg=motion.pitch_se_deg.astype(np.float32),
             parallax_px=motion.parallax_px.astype(np.float32), is_calibrated=is_calibrated, scale_status="relative",
             metres_per_unit=None, scale_spread=None, gravity_source="assumed", gravity_confidence=0.5)
 
-    def _lens(self, video: Video) -> tuple[dict[str, Any], bool]:
-        """Lens in displayed source pixels, and whether its focal length was declared."""
+    def _lens(self, video: Video) -> tuple[tuple[float, ...], str, bool]:
+        """(fx, fy, cx, cy) in displayed source pixels, camera model, and whether its focal length was declared."""
         own = self.params.declared.get(video.source_id, Calibration()).model_dump(exclude_none=True)
         known = {**self.params.model_dump(exclude={"declared", "mode", "use_sidecar"}), **own}
         fx = video.width / 2 / math.tan(math.radians((known["hfov_deg"] or _ASSUMED_HFOV_DEG) / 2))
         share = 0.5 if known["horizon_share"] is None else known["horizon_share"]
-        lens = {"fx": fx, "fy": fx * known["fy_over_fx"], "cx": video.width / 2, "cy": video.height * share,
-                "model": known["camera_model"]}
-        return lens, known["hfov_deg"] is not None
+        shown = (fx, fx * known["fy_over_fx"], video.width / 2, video.height * share)
+        return shown, known["camera_model"], known["hfov_deg"] is not None
 
 
 class TruthStage:
@@ -140,4 +138,5 @@ def _given_intrinsics(given: Given, clip: Clip, video: Video) -> tuple[tuple[flo
 def _to_clip(intrinsics: tuple[float, ...], clip: Clip) -> tuple[float, ...]:
     """fx, fy, cx, cy of displayed source pixels in pixels of the canonical clip."""
     fx, fy, cx, cy = intrinsics
-    return (fx * clip.scale_x, fy * clip.scale_y, (cx - clip.crop_x_px) * clip.scale_x, (cy - clip.crop_y_px) * clip.scale_y)
+    return (fx * clip.scale_x, fy * clip.scale_y,
+            (cx - clip.crop_x_px) * clip.scale_x, (cy - clip.crop_y_px) * clip.scale_y)

@@ -9,7 +9,9 @@ _LK = {"winSize": (15, 15), "maxLevel": 4, "criteria": (3, 20, 0.01), "minEigThr
 _RETURN_PX = 0.5
 
 
-def follow(a_HW: np.ndarray, b_HW: np.ndarray, mask_HW: np.ndarray, *, most: int = 400) -> tuple[np.ndarray, np.ndarray]:
+def follow(
+    a_HW: np.ndarray, b_HW: np.ndarray, mask_HW: np.ndarray, *, most: int = 400,
+) -> tuple[np.ndarray, np.ndarray]:
     """Pixel places (N, 2) in two pictures, x right and y down; N may be 0."""
     start = cv2.goodFeaturesToTrack(a_HW, most, 0.004, 6, mask=mask_HW)
     none = np.zeros((0, 2))

@@ -48,12 +48,13 @@ class Evidence:
 
 
 class Captioner(Protocol):
-    """Writes captions; `name` holds its version, `basis` where its words come from (engine, pixels, model)."""
+    """Writes captions; `name` holds its version, such as rules/1."""
     name: str
 
     def caption(self, evidence: Evidence) -> dict[str, Any]:
         """{"scene": str, "character": str | None, "ui": str | None, "events": [{start_s, end_s, text, kind}, …]}.
 
-        The events tile [0, duration_s). It may also carry "basis"; `validate` is run on the rest.
+        The events tile [0, duration_s). It may also carry "basis" (engine, pixels or model, the default), which is
+        stored; `validate` is run on the rest.
         """
         ...

@@ -27,8 +27,9 @@ PHRASES = tuple(re.compile(pattern, re.I) for pattern in (
     rf"\b(?:the|our|this|your) {_SEEN} (?:is |slowly |quickly |then |smoothly |slightly )*{_MOVES}\b",
     r"\bcamera (?:movements?|motions?|angles?|work|shakes?|pans?|tilts?|position)\b",
     r"\b(?:moving|static|handheld|hand-held|fixed|panning|virtual) camera\b",
-    r"(?<!frying )(?<!baking )(?<!sauce )(?<!cooking )\b(?:pans|panning|zooms|zooming|tilts|tilting) (?:to the )?"
+    r"(?<!frying )(?<!baking )(?<!sauce )(?<!cooking )\b(?:pans|panning|tilts|tilting) (?:to the )?"
     rf"{_WAY}\b(?! (?:on|in|over|behind|by) )",
+    rf"\b(?:zoom|zooms|zooming) (?:to the )?{_WAY}\b",
     r"\b(?:first|third)[- ]person (?:view|perspective|shot|camera|game|shooter)\b|\bPOV\b|\bpoint[- ]of[- ]view\b",
     r"\b(?:wide|tracking|dolly|aerial|establishing|close-up|overhead|panning|medium) shots?\b",
     rf"\b{_AVATAR} (?:\w+ly )?(?:turn|move|walk|run|look|jump|strafe|step|rotate|back|crouch|sprint)(?:s|es|ing)?"

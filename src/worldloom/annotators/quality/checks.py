@@ -30,6 +30,11 @@ BLACK_PEAK_GREY = 48    # 99 of 100 pixels of a black frame lie below
 BAR_GREY = 20           # brightest level that a letterbox bar ever shows
 TEXTURE_GREY = 6        # second difference that marks a pixel whose motion can be seen
 MIN_TEXTURE_SHARE = 0.01
+CHANGE_TO_MATCH = 0.15  # smaller changes are no cut and are not matched
+COARSE_PX = (80, 60)    # width and height at which patches are matched
+PATCH_PX = (28, 20)
+PATCH_CORNERS = ((4, 6), (48, 6), (4, 34), (48, 34), (26, 20))      # x, y: four quarters and the middle
+SAME_PLACE = (0.62, 0.72)   # correlation of the two best patches: real cuts lie below, flashes and turns above
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +129,8 @@ def _add_step(tracks: _Tracks, gray_HW: np.ndarray, histogram: np.ndarray, befor
     tracks.difference.append(float(cv2.mean(difference_HW)[0]))
     tracks.peak_difference.append(float(cv2.minMaxLoc(difference_HW)[1]))
     moved_colours = float(np.abs(histogram - before_histogram).sum()) / 2
-    tracks.change.append(float(np.sqrt(moved_colours * _decorrelation(gray_HW, before_HW))))
+    change = float(np.sqrt(moved_colours * _decorrelation(gray_HW, before_HW)))
+    tracks.change.append(change if change < CHANGE_TO_MATCH else change * _elsewhere(gray_HW, before_HW))
 
 
 def _decorrelation(gray_HW: np.ndarray, before_HW: np.ndarray) -> float:
@@ -137,6 +143,20 @@ def _decorrelation(gray_HW: np.ndarray, before_HW: np.ndarray) -> float:
     if scale < small.size:      # one of them is flat: only the colours can tell
         return 1.0
     return float(np.clip(1 - (small * before).sum() / scale, 0, 1))
+
+
+def _elsewhere(gray_HW: np.ndarray, before_HW: np.ndarray) -> float:
+    """0 where patches of a picture are found again in the one before, 1 where they are not.
+
+    Normalised correlation over all shifts, so a flash of light, an explosion or a fast turn is no cut. Two patches
+    must be found: a picture of which half stays the same counts as the same place.
+    """
+    now, before = (cv2.resize(g, COARSE_PX, interpolation=cv2.INTER_AREA) for g in (gray_HW, before_HW))
+    patches = [now[y:y + PATCH_PX[1], x:x + PATCH_PX[0]] for x, y in PATCH_CORNERS]
+    found = sorted(float(cv2.matchTemplate(before, patch, cv2.TM_CCOEFF_NORMED).max())
+                   for patch in patches if patch.std() > 2)
+    low, high = SAME_PLACE
+    return float(np.clip((high - np.mean(found[-2:])) / (high - low), 0, 1)) if found else 1.0
 
 
 def _step_flow(flow: cv2.DISOpticalFlow, before_HW: np.ndarray, gray_HW: np.ndarray, texture_HW: np.ndarray) -> float:

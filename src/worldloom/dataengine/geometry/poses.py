@@ -100,9 +100,10 @@ def from_quaternion(quat_N4: np.ndarray, *, order: str) -> np.ndarray:
     """
     quat = np.asarray(quat_N4, float)
     length = np.linalg.norm(quat, axis=-1, keepdims=True)
-    if not np.all(np.abs(length - 1) < 0.01):
-        bad = int(np.argmax(~(np.abs(np.atleast_1d(length[..., 0]) - 1) < 0.01)))
-        raise DataError(f"quaternion {bad} has length {np.atleast_1d(length[..., 0])[bad]:.4g}; wanted 1 within 1 percent")
+    good = np.abs(length.ravel() - 1) < 0.01
+    if not good.all():
+        bad = int(np.argmin(good))
+        raise DataError(f"quaternion {bad} has length {length.ravel()[bad]:.4g}; wanted 1 within 1 percent")
     quat = (quat / length)[..., _INVERSE_ORDER[order]]
     x, y, z, w = np.moveaxis(quat, -1, 0)
     rows = [[1 - 2 * (y * y + z * z), 2 * (x * y - z * w), 2 * (x * z + y * w)],
@@ -153,8 +154,8 @@ def interpolate_poses(pose_T44: np.ndarray, times_s: np.ndarray, query_s: np.nda
         raise DataError(f"{len(times)} pose times for {len(pose_T44)} poses; wanted one a pose, increasing, at least 2")
     slack = float(np.median(np.diff(times))) / 2
     if query.min() < times[0] - slack or query.max() > times[-1] + slack:
-        raise DataError(f"poses cover {times[0]:.3f} to {times[-1]:.3f} s; frames {query.min():.3f} to {query.max():.3f} s "
-                        "lie outside")
+        raise DataError(f"poses cover {times[0]:.3f} to {times[-1]:.3f} s; frames {query.min():.3f} to "
+                        f"{query.max():.3f} s lie outside")
     query = np.clip(query, times[0], times[-1])
     i = np.clip(np.searchsorted(times, query, side="right") - 1, 0, len(times) - 2)
     share = (query - times[i]) / (times[i + 1] - times[i])

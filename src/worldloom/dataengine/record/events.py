@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -28,9 +27,15 @@ class Doors:
     def used(self, frame: int) -> None:
         self.last_use = frame
 
-    def opened(self, frame: int, heights: np.ndarray, middles: Mapping[int, np.ndarray] | Sequence[np.ndarray],
+    def opened(self, frame: int, heights: np.ndarray, middles: Sequence[np.ndarray],
                position: tuple[float, float]) -> int:
-        """Number of doors first seen moving in this frame. heights (S, 2): floor and ceiling; middles: (L, 2) a sector."""
+        """Number of doors first seen moving in this frame.
+
+        Args:
+            heights: (S, 2) floor and ceiling of every sector.
+            middles: of every sector, the middles (L, 2) of its lines.
+            position: the player's, level.
+        """
         before, self.heights = self.heights, heights
         if before is None or before.shape != heights.shape:
             return 0
@@ -68,7 +73,3 @@ class Events:
             found.append(("weapon_switch", "the player changes weapons"))
         found += [("door_open", "a door opens")] * doors_opened
         return [{"kind": kind, "text": text} for kind, text in found]
-
-
-def level_speed(velocity: tuple[float, float]) -> float:
-    return math.hypot(*velocity)

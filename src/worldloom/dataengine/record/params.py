@@ -29,7 +29,7 @@ class EpisodeParams:
     third_person: bool = False
     skill: int = 2                  # 1 (easiest) to 5
     wad: str = "freedoom2.wad"
-    god: bool = True                # damage counts as an event and does not end the episode
+    immortal: bool = True           # damage is taken and shown, and health stays above 0
 
     def __post_init__(self) -> None:
         if self.policy not in KINDS:

@@ -63,7 +63,8 @@ def max_pitch_deg(source: CameraModel, target: CameraModel) -> float:
 
 def _inside(source: CameraModel, target: CameraModel, pitch_deg: float) -> bool:
     w, h = target.width - 1, target.height - 1
-    corners = np.array([[0, 0, 1], [w, 0, 1], [0, h, 1], [w, h, 1.0]]) @ source_from_pinhole(source, target, pitch_deg).T
+    source_from_target = source_from_pinhole(source, target, pitch_deg)
+    corners = np.array([[0, 0, 1], [w, 0, 1], [0, h, 1], [w, h, 1.0]]) @ source_from_target.T
     xy = corners[:, :2] / corners[:, 2:]
     return bool((corners[:, 2] > 0).all() and (xy >= 0).all() and (xy <= [source.width - 1, source.height - 1]).all())
 

@@ -129,7 +129,7 @@ class Player:
             return self.turn_goal
         wander = float(self.rng.normal(0, 1.2 if self.segment in WALKS else 0.7))
         if self.segment in WALKS and view.ahead < WALL_DEPTH:
-            wander += 0.9 if view.right > view.left else -0.9
+            wander += self._open_side(view) * 0.9
         return wander
 
     def _look_target(self, view: View) -> float:
@@ -147,7 +147,7 @@ class Player:
             self.blocked_tics = min(self.blocked_tics + 1, patience + 12)
             use = int(self.blocked_tics % 9 == 4)
             if self.blocked_tics == 1:
-                self.away = 1 if view.right > view.left else -1
+                self.away = self._open_side(view)
             if self.blocked_tics > patience:
                 longitudinal, turn = 0, self.away * 5.0
         else:
@@ -155,7 +155,7 @@ class Player:
             if self.blocked_tics and longitudinal > 0:
                 turn = self.away * 3.5
             elif longitudinal > 0 and view.ahead < WALL_DEPTH and self.kind in ("mixed", "turn"):
-                turn = (1 if view.right > view.left else -1) * 3.5
+                turn = self._open_side(view) * 3.5
         if (longitudinal or lateral) and self.blocked_tics <= patience:
             self.stuck_tics = self.stuck_tics + 1 if view.speed < 1.0 else max(0, self.stuck_tics - 2)
             if self.stuck_tics > 12:
@@ -163,6 +163,11 @@ class Player:
             if self.stuck_tics > 45:
                 self.side, self.away, self.stuck_tics = -self.side, -self.away, 0
         return longitudinal, turn, use
+
+    def _open_side(self, view: View) -> int:
+        """The side with more room, 1 for right; the segment's own side where both are alike."""
+        more = view.right - view.left
+        return self.side if abs(more) < 4 else 1 if more > 0 else -1
 
     def _fight(self, view: View, turn: float) -> tuple[float, int]:
         if self.kind not in ("explore", "mixed") or view.enemy is None:

@@ -7,11 +7,16 @@ moved into place first and the video last, so a video that exists is complete, a
 from __future__ import annotations
 
 import contextlib
+import ctypes
+import fcntl
+import glob
 import math
 import multiprocessing
 import os
 import re
+import signal
 import struct
+import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
@@ -45,11 +50,14 @@ PINHOLE_SOURCE = (1024, 768, 110.0)     # width, height, fov of the picture that
 BUTTONS = ("MOVE_FORWARD", "MOVE_BACKWARD", "MOVE_LEFT", "MOVE_RIGHT", "TURN_LEFT_RIGHT_DELTA", "LOOK_UP_DOWN_DELTA",
            "JUMP", "ATTACK", "USE", "SPEED", "SELECT_NEXT_WEAPON")
 VARIABLES = {
-    "x": "CAMERA_POSITION_X", "y": "CAMERA_POSITION_Y", "eye_z": "CAMERA_POSITION_Z", "angle": "ANGLE", "pitch": "PITCH",
+    "x": "CAMERA_POSITION_X", "y": "CAMERA_POSITION_Y", "eye_z": "CAMERA_POSITION_Z",
+    "angle": "ANGLE", "pitch": "PITCH",
     "vx": "VELOCITY_X", "vy": "VELOCITY_Y", "on_ground": "ON_GROUND", "health": "HEALTH", "dead": "DEAD",
-    "kills": "KILLCOUNT", "hits": "HITCOUNT", "hits_taken": "HITS_TAKEN", "items": "ITEMCOUNT", "secrets": "SECRETCOUNT",
+    "kills": "KILLCOUNT", "hits": "HITCOUNT", "hits_taken": "HITS_TAKEN", "items": "ITEMCOUNT",
+    "secrets": "SECRETCOUNT",
     "weapon": "SELECTED_WEAPON", "ammo": "SELECTED_WEAPON_AMMO",
 }
+PR_SET_PDEATHSIG = 1                    # of Linux: a signal to a process when its parent ends
 MELEE_SLOT = 1                          # a punch snaps the player's heading to its target
 
 
@@ -65,9 +73,10 @@ def record_episode(out_dir: Path, params: EpisodeParams) -> Path:
     video = out_dir / f"{params.name}.mp4"
     if video.exists() and sidecar_path(video).exists():
         return video
+    _forget_killed(out_dir, params.name)
     scratch = out_dir / f".{params.name}.{os.getpid()}.tmp"
     try:
-        with _game(params) as game, _encoder(scratch, params) as encode:
+        with _held(scratch), _game(params) as game, _encoder(scratch, params) as encode:
             rows = list(_play(game, params, encode))
         if len(rows) < 2:
             raise DataError(f"{params.name}: the episode ended after {len(rows)} frames; try another seed")
@@ -97,11 +106,12 @@ def record_many(out_dir: Path, maps: Sequence[str], episodes: int, seed: int, ti
 
 
 def _recorded(out_dir: Path, jobs: Sequence[EpisodeParams], workers: int) -> Iterator[tuple[EpisodeParams, Path]]:
-    if workers <= 1:
+    if min(workers, len(jobs)) <= 1:
         for job in jobs:
             yield job, record_episode(out_dir, job)
         return
-    with ProcessPoolExecutor(min(workers, len(jobs)), mp_context=multiprocessing.get_context("spawn")) as pool:
+    with ProcessPoolExecutor(min(workers, len(jobs)), mp_context=multiprocessing.get_context("spawn"),
+                             initializer=_end_with_parent, initargs=(os.getpid(),)) as pool:
         running = {pool.submit(record_episode, out_dir, job): job for job in jobs}
         try:
             for future in as_completed(running):
@@ -109,6 +119,30 @@ def _recorded(out_dir: Path, jobs: Sequence[EpisodeParams], workers: int) -> Ite
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
             raise
+
+
+def _end_with_parent(parent_pid: int) -> None:
+    """End this worker when its parent is killed (Linux); elsewhere it finishes the episodes in its queue."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0)
+        if os.getppid() != parent_pid:          # it was killed before the line above
+            os._exit(1)
+
+
+def _forget_killed(out_dir: Path, name: str) -> None:
+    """Remove what killed recorders left of this episode: scratch files that nobody holds."""
+    for left in out_dir.glob(f".{glob.escape(name)}.*.tmp"):
+        with contextlib.suppress(FileNotFoundError, BlockingIOError), left.open("rb") as file:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            left.unlink()
+
+
+@contextlib.contextmanager
+def _held(path: Path) -> Iterator[None]:
+    """A scratch file that is known to be in use while this process lives."""
+    with path.open("wb") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
 
 
 def check(params: EpisodeParams) -> None:
@@ -162,7 +196,8 @@ def meta_of(params: EpisodeParams) -> dict[str, Any]:
     import vizdoom
 
     return {
-        "camera": cameras(params)[1].as_dict(), "fps": float(FPS), "perspective": "tps" if params.third_person else "fps",
+        "camera": cameras(params)[1].as_dict(), "fps": float(FPS),
+        "perspective": "tps" if params.third_person else "fps",
         "map": params.map, "engine": f"vizdoom {vizdoom.__version__}", "convention": "c2w/opencv/matrix",
         "pose_source": "engine", "pose_of": "player_eye" if params.third_person else "camera",
         "metres_per_unit": METRES_PER_UNIT, "scale_status": "exact", "hud": params.hud, "weapon": params.weapon,
@@ -179,6 +214,7 @@ def _game(params: EpisodeParams) -> Iterator[vzd.DoomGame]:
     _configure(game, params)
     with tempfile.TemporaryDirectory(prefix="worldloom-vizdoom-") as scratch:
         game.set_doom_config_path(str(Path(scratch) / "vizdoom.ini"))
+        game.set_vizdoom_path(str(_launcher(Path(scratch), Path(vzd.__file__).parent / "vizdoom")))
         with contextlib.chdir(scratch):
             game.init()
         try:
@@ -190,6 +226,20 @@ def _game(params: EpisodeParams) -> Iterator[vzd.DoomGame]:
             yield game
         finally:
             game.close()
+
+
+def _launcher(folder: Path, program: Path) -> Path:
+    """A program that becomes the engine and ends with the recorder, even a killed one; elsewhere the engine itself."""
+    if sys.platform != "linux":
+        return program
+    launcher = folder / "launch"
+    launcher.write_text(f"#!{sys.executable} -IS\n"
+                        "import ctypes, os, sys\n"
+                        f"ctypes.CDLL(None).prctl({PR_SET_PDEATHSIG}, {int(signal.SIGKILL)}, 0, 0, 0)\n"
+                        f"if os.getppid() != {os.getpid()}: sys.exit(1)\n"
+                        f"os.execv({str(program)!r}, [{str(program)!r}, *sys.argv[1:]])\n")
+    launcher.chmod(0o755)
+    return launcher
 
 
 def _configure(game: vzd.DoomGame, params: EpisodeParams) -> None:
@@ -222,7 +272,7 @@ def _configure(game: vzd.DoomGame, params: EpisodeParams) -> None:
 
 def _console(params: EpisodeParams) -> list[str]:
     fov_deg = PINHOLE_SOURCE[2] if params.pinhole else params.fov_deg
-    return [f"fov {fov_deg:g}", *(["god"] if params.god else []), *(["chase"] if params.third_person else [])]
+    return [f"fov {fov_deg:g}", *(["buddha"] if params.immortal else []), *(["chase"] if params.third_person else [])]
 
 
 @contextlib.contextmanager
@@ -296,8 +346,8 @@ def _without_attack(command: Command) -> Command:
 def _buttons(command: Command) -> list[float]:
     forward, right = command.longitudinal, command.lateral
     return [float(value) for value in (
-        forward > 0, forward < 0, right < 0, right > 0, command.turn_deg, command.look_deg, command.jump, command.attack,
-        command.use, command.run, command.next_weapon)]
+        forward > 0, forward < 0, right < 0, right > 0, command.turn_deg, command.look_deg, command.jump,
+        command.attack, command.use, command.run, command.next_weapon)]
 
 
 def _objects(state: vzd.GameState, now: dict[str, float], params: EpisodeParams, source: CameraModel,

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 EXTENSIONS = frozenset(
-    ".mp4 .m4v .mov .qt .mkv .webm .avi .flv .f4v .mpg .mpeg .mpe .m2v .vob .3gp .3g2 .ts .m2ts .mts .ivf .gif .wmv .asf "
-    ".ogv .ogg .mxf .dv .y4m .h264 .264 .h265 .hevc .265 .obu .nut .mjpeg .mjpg .rm .rmvb".split()
+    ".mp4 .m4v .mov .qt .mkv .webm .avi .flv .f4v .mpg .mpeg .mpe .m2v .vob .3gp .3g2 .ts .m2ts .mts .ivf .gif .wmv "
+    ".asf .ogv .ogg .mxf .dv .y4m .h264 .264 .h265 .hevc .265 .obu .nut .mjpeg .mjpg .rm .rmvb".split()
 )
 """Names that are taken for videos; whether they are is found by decoding."""
 

@@ -21,7 +21,7 @@ class VideoStage:
     reads: ClassVar[tuple[str, ...]] = ("file",)
     optional: ClassVar[tuple[str, ...]] = ()
     writes: ClassVar[type] = Video
-    budget_s: ClassVar[float] = 60.0
+    budget_s: ClassVar[float] = 300.0
     Params = VideoParams
 
     def __init__(self, params: VideoParams | None = None) -> None:

@@ -20,8 +20,9 @@ def _module(name: str) -> ModuleType:
         return importlib.import_module(name)
     except (ImportError, RuntimeError, OSError) as error:
         reason = " ".join(str(error).split())[:160]
-        raise ConfigError(f"video backend {name.split('.')[0]} cannot be loaded: {reason}; install worldloom"
-                          f"[{name.split('.')[0]}] (torchcodec also needs the FFmpeg libraries), or use pyav") from error
+        package = name.split(".")[0]
+        raise ConfigError(f"video backend {package} cannot be loaded: {reason}; install worldloom[decode] "
+                          "(torchcodec also needs the FFmpeg libraries), or use pyav") from error
 
 
 def _decord(path: Path, start: int) -> Decoded:

@@ -21,11 +21,11 @@ def exact_rate(fps: float) -> Fraction:
 
 def sustained_rate(path: Path) -> float:
     """Rate a variable-rate file keeps up for 95 percent of its frames, from the times of its packets."""
-    from worldloom.dataengine.video.container import open_video
+    from worldloom.dataengine.video.container import open_video, packet_pts
 
     with open_video(path) as (container, stream):
         base = stream.time_base
-        ticks = sorted({p.pts for p in container.demux(stream) if p.pts is not None and p.size})
+        ticks = sorted(set(packet_pts(container, stream)))
     gaps = sorted(b - a for a, b in zip(ticks, ticks[1:], strict=False))
     if not gaps or base is None:
         raise DecodeError(f"{path.name}: no frame times to take a rate from")

@@ -39,14 +39,32 @@ def main_stream(container: InputContainer, name: str) -> VideoStream:
     """
     streams = video_streams(container)
     if not streams:
-        kinds = sorted({stream.type for stream in container.streams}) or ["nothing"]
-        raise DecodeError(f"{name}: no video stream (holds {', '.join(kinds)})")
+        kinds = ", ".join(sorted({stream.type for stream in container.streams}))
+        raise DecodeError(f"{name}: no video stream (holds {kinds or 'nothing'})")
     stream = streams[0]
     if stream.codec_context is None:
         raise DecodeError(f"{name}: no decoder for its video stream")
     stream.codec_context.thread_count = 1
     stream.thread_type = "NONE"
     return stream
+
+
+def packet_pts(container: InputContainer, stream: VideoStream) -> Iterator[int]:
+    """Presentation times of the packets of a stream, in its time base, as far as the file can be read."""
+    packets = container.demux(stream)
+    while True:
+        try:
+            packet = next(packets)
+        except (StopIteration, av.error.FFmpegError):
+            return
+        if packet.size and packet.pts is not None:
+            yield packet.pts
+
+
+def _reason(error: BaseException) -> str:
+    if isinstance(error, av.error.ArgumentError):
+        return "no video format that is accepted"
+    return getattr(error, "strerror", None) or one_line(error)
 
 
 @contextmanager
@@ -67,6 +85,6 @@ def open_video(path: Path) -> Iterator[tuple[InputContainer, VideoStream]]:
             options={"format_whitelist": FORMATS, "protocol_whitelist": "file"},
         )
     except (av.error.FFmpegError, ValueError, OSError) as error:
-        raise DecodeError(f"{name}: not a readable video: {getattr(error, 'strerror', None) or one_line(error)}") from error
+        raise DecodeError(f"{name}: not a readable video: {_reason(error)}") from error
     with container:
         yield container, main_stream(container, name)

@@ -20,14 +20,16 @@ def ffmpeg_command(width: int, height: int, rate: Fraction, out: Path) -> list[s
     """ffmpeg arguments: RGB pictures on stdin to one clip, one thread, BT.709 limited range, no B frames."""
     import imageio_ffmpeg
 
-    convert = "scale=out_color_matrix=bt709:out_range=tv:flags=bicubic+accurate_rnd+full_chroma_int+bitexact,format=yuv420p"
+    flags = "bicubic+accurate_rnd+full_chroma_int+bitexact"
+    convert = f"scale=out_color_matrix=bt709:out_range=tv:flags={flags},format=yuv420p"
     return [
         imageio_ffmpeg.get_ffmpeg_exe(), "-hide_banner", "-loglevel", "error", "-nostdin", "-y",
         "-f", "rawvideo", "-pix_fmt", "rgb24", "-video_size", f"{width}x{height}",
         "-framerate", f"{rate.numerator}/{rate.denominator}", "-i", "pipe:0",
         "-map_metadata", "-1", "-an", "-filter_threads", "1", "-vf", convert,
         "-c:v", "libx264", "-preset", "veryfast", "-crf", str(CRF), "-bf", "0", "-g", str(KEYFRAME_INTERVAL),
-        "-threads", "1", "-color_range", "tv", "-colorspace", "bt709", "-color_primaries", "bt709", "-color_trc", "bt709",
+        "-threads", "1",
+        "-color_range", "tv", "-colorspace", "bt709", "-color_primaries", "bt709", "-color_trc", "bt709",
         "-fps_mode", "passthrough", "-fflags", "+bitexact", "-flags:v", "+bitexact", "-movflags", "+faststart",
         "-f", "mp4", str(out),
     ]

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from statistics import median
 
 import av
 from av.container import InputContainer
 from av.video.stream import VideoStream
 
-from worldloom.dataengine.video.container import one_line, open_video
+from worldloom.dataengine.video.container import one_line
 
 STANDARD_RATES = (10.0, 12.0, 15.0, 24000 / 1001, 24.0, 25.0, 30000 / 1001, 30.0, 35.0, 48.0, 50.0, 60000 / 1001, 60.0)
 
@@ -80,19 +79,9 @@ def _standard(fps: float) -> float:
     return near if abs(near - fps) < 5e-4 * near else fps
 
 
-def frame_times(path: Path) -> Timing:
-    """Timing of a file by decoding it all.
-
-    Raises:
-        DecodeError: not a video, or no frame can be decoded.
-    """
-    from worldloom.dataengine.video.probe import probe
-
-    return probe(path).timing
-
-
-def count_and_time(path: Path, container: InputContainer, stream: VideoStream, damage: Damage) -> tuple[
-        Timing | None, av.VideoFrame | None]:
+def count_and_time(
+    container: InputContainer, stream: VideoStream, damage: Damage
+) -> tuple[Timing | None, av.VideoFrame | None]:
     """Decode a stream to its end: its timing and first frame, or (None, None) when nothing decodes."""
     times: list[float] = []
     first = frame = None
@@ -105,6 +94,3 @@ def count_and_time(path: Path, container: InputContainer, stream: VideoStream, d
     last = frame.duration * base if frame.duration else None
     nominal = 1 / float(stream.average_rate or stream.base_rate or 25)
     return timing_of(times, last, nominal, base), first
-
-
-__all__ = ["Damage", "Timing", "count_and_time", "frame_times", "good_frames", "open_video", "timing_of"]

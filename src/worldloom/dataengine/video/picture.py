@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
+from typing import Any
 
 import av
 import numpy as np
@@ -29,28 +31,28 @@ class Geometry:
         return (self.stored_height, width) if self.rotation_deg % 180 else (width, self.stored_height)
 
 
-def pixel_aspect(stream: VideoStream, frame: av.VideoFrame) -> float:
+def pixel_aspect(stream: VideoStream) -> float:
     """Pixel width over height, 1.0 where the file says nothing credible."""
     ratio = stream.sample_aspect_ratio or stream.codec_context.sample_aspect_ratio
     value = float(ratio) if ratio else 1.0
     return value if 1 / MAX_PIXEL_ASPECT <= value <= MAX_PIXEL_ASPECT else 1.0
 
 
-def _is_flipped(frame: av.VideoFrame) -> bool:
-    matrix = frame.side_data.get("DISPLAYMATRIX")
+def _display(frame: av.VideoFrame) -> tuple[int, bool]:
+    """(clockwise turn in degrees, rounded to a quarter; whether the picture is mirrored before it)."""
+    matrix: Any = frame.side_data.get("DISPLAYMATRIX")
     if matrix is None:
-        return False
-    a, b, _, c, d = np.frombuffer(bytes(matrix), dtype="<i4")[:5].astype(np.float64)
-    return bool(a * d - b * c < 0)
+        return 0, False
+    a, b, _, c, d = np.frombuffer(matrix, dtype=np.int32)[:5].astype(np.float64)
+    is_flipped = bool(a * d - b * c < 0)
+    turn = math.degrees(math.atan2(-b, -a) if is_flipped else math.atan2(b, a))
+    return round(turn / 90) % 4 * 90, is_flipped
 
 
 def geometry_of(stream: VideoStream, frame: av.VideoFrame) -> Geometry:
-    """Geometry by the first frame; the display turn is rounded to a quarter."""
-    is_flipped = _is_flipped(frame)
-    turn = round(-frame.rotation / 90) % 4 * 90
-    if is_flipped:
-        turn = -turn % 360
-    return Geometry(frame.width, frame.height, pixel_aspect(stream, frame), turn, is_flipped)
+    """Geometry by the first frame of a stream."""
+    turn, is_flipped = _display(frame)
+    return Geometry(frame.width, frame.height, pixel_aspect(stream), turn, is_flipped)
 
 
 def upright(
@@ -66,7 +68,7 @@ def upright(
     how = Interpolation.AREA if shrinks else Interpolation.BICUBIC
     shown = frame.reformat(
         width=w, height=h, format="gray" if gray else "rgb24", threads=1,
-        interpolation=how | Interpolation.ACCURATE_RND | Interpolation.BITEXACT | Interpolation.FULL_CHR_H_INT,
+        interpolation=how | Interpolation.ACCURATE_RND | Interpolation.BITEXACT,
     )
     return turned(shown.to_ndarray(), geometry)
 

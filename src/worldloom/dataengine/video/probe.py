@@ -49,16 +49,18 @@ def probe(path: Path) -> Probe:
     with open_video(path) as (container, stream):
         header = stream.frames or None
         streams = video_streams(container)
-        timing, first = count_and_time(path, container, stream, damage)
+        timing, first = count_and_time(container, stream, damage)
         if timing is None or first is None:
             raise DecodeError(f"{Path(path).name}: no frame can be decoded ({damage.detail or 'the stream is empty'})")
         geometry = geometry_of(stream, first)
+        interlaced = bool(first.interlaced_frame)
         notes = _notes(geometry, timing, header, damage, len(streams), len(container.streams.video) - len(streams))
         width, height = geometry.display_size
         return Probe(
             container=container.format.name, codec=stream.codec_context.name, pix_fmt=first.format.name,
             stream_index=stream.index, width=width, height=height, geometry=geometry, timing=timing,
-            header_frames=header, is_interlaced=bool(first.interlaced_frame), notes=tuple(notes),
+            header_frames=header, is_interlaced=interlaced,
+            notes=(*notes, "interlaced: not deinterlaced") if interlaced else tuple(notes),
         )
 
 

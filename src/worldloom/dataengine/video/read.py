@@ -22,11 +22,11 @@ class Frame:
 
 def target_size(display: tuple[int, int], width: int | None, height: int | None) -> tuple[int, int]:
     """(width, height) asked for; a side left out keeps the aspect."""
-    if width is None and height is None:
-        return display
-    if width is None:
+    if width is not None:
+        return width, height or max(1, round(display[1] * width / display[0]))
+    if height is not None:
         return max(1, round(display[0] * height / display[1])), height
-    return width, height or max(1, round(display[1] * width / display[0]))
+    return display
 
 
 def iter_frames(

@@ -1,4 +1,4 @@
-"""Hard cuts: a picture whose colours and layout differ from the last far more than its neighbours differ."""
+"""Hard cuts: a picture that differs from the last far more than its neighbours do, and keeps nothing of its layout."""
 
 from __future__ import annotations
 
@@ -14,6 +14,12 @@ THUMB_WIDTH, THUMB_HEIGHT = 64, 36
 BINS = 8
 REACH = 3
 """Neighbouring steps on either side that a cut is compared with."""
+BLOCK_WIDTH, BLOCK_HEIGHT, SEARCH = 16, 12, 4
+TEXTURE, SAME, BLACK = 0.02, 0.7, 0.08
+KEPT_AT_A_CUT = 0.15
+"""Real cuts keep at most a tenth of the blocks, colour flashes in games a quarter and more."""
+CLEAR_RATIO = 4.0
+"""A change this many times its neighbours is a cut whatever is kept: flashes of colour fade over some frames."""
 
 
 def features(thumb_HWC: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -37,13 +43,46 @@ def change(
     return 0.5 * colours + 0.25 * luma + 0.25 * edges
 
 
-def is_cut(changes: list[float], at: int, threshold: float, ratio: float) -> bool:
-    """Whether step `at` of a list of changes stands out: over the threshold, and over its neighbours.
+def stands_out(changes: list[float], at: int, threshold: float, ratio: float) -> bool:
+    """Whether step `at` of a list of changes is over the threshold, and `ratio` times over its neighbours.
 
-    Two equal peaks side by side are a flash, and a run of large changes is a fast turn: neither is a cut.
+    Two equal peaks side by side are a flash, and a run of large changes is a fast turn: neither stands out.
     """
     around = changes[max(0, at - REACH):at] + changes[at + 1:at + 1 + REACH]
     return changes[at] >= threshold and changes[at] >= ratio * max(around, default=0.0)
+
+
+def without_bars(a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Two luma pictures without the black bars that both have: their edges would seem to stay."""
+    lit = np.maximum(a, b) > BLACK
+    rows, columns = np.flatnonzero(lit.mean(1) > 0.1), np.flatnonzero(lit.mean(0) > 0.1)
+    if len(rows) < BLOCK_HEIGHT + 2 or len(columns) < BLOCK_WIDTH + 2:
+        return a, b
+    box = slice(rows[0] + 1, rows[-1]), slice(columns[0] + 1, columns[-1])
+    return a[box], b[box]
+
+
+def kept_share(before: np.ndarray, after: np.ndarray) -> float | None:
+    """Share of textured blocks of one luma picture found again in the next, moved by at most SEARCH pixels.
+
+    A cut keeps almost none; a flash of colour over the picture, such as a pick-up in a game, keeps many. None: the
+    picture has no texture to follow.
+    """
+    import cv2
+
+    cv2.setNumThreads(1)
+    before, after = without_bars(before, after)
+    padded = np.pad(after, SEARCH, mode="edge")
+    kept = blocks = 0
+    for y in range(0, before.shape[0] - BLOCK_HEIGHT + 1, BLOCK_HEIGHT):
+        for x in range(0, before.shape[1] - BLOCK_WIDTH + 1, BLOCK_WIDTH):
+            block = before[y:y + BLOCK_HEIGHT, x:x + BLOCK_WIDTH]
+            if block.std() < TEXTURE:
+                continue
+            around = padded[y:y + BLOCK_HEIGHT + 2 * SEARCH, x:x + BLOCK_WIDTH + 2 * SEARCH]
+            blocks += 1
+            kept += bool(cv2.matchTemplate(around, block, cv2.TM_CCOEFF_NORMED).max() > SAME)
+    return kept / blocks if blocks else None
 
 
 def mark_cuts(
@@ -55,14 +94,26 @@ def mark_cuts(
     """
     waiting: deque[Item] = deque()
     changes: deque[float] = deque([0.0] * REACH, maxlen=2 * REACH + 1)
+    lumas: deque[np.ndarray] = deque(maxlen=REACH + 2)
+
+    def is_cut(late: int) -> bool:
+        """Whether the item seen `late` items ago starts a shot."""
+        steps, at = list(changes), len(changes) - 1 - late
+        if not stands_out(steps, at, threshold, ratio):
+            return False
+        if stands_out(steps, at, threshold, CLEAR_RATIO):
+            return True
+        share = kept_share(lumas[-2 - late], lumas[-1 - late])
+        return share is None or share < KEPT_AT_A_CUT
+
     last = None
     for item, thumb in items:
         now = features(thumb)
         changes.append(change(last, now) if last is not None else 0.0)
+        lumas.append(now[1])
         last = now
         waiting.append(item)
         if len(waiting) > REACH:
-            yield waiting.popleft(), is_cut(list(changes), len(changes) - 1 - REACH, threshold, ratio)
+            yield waiting.popleft(), is_cut(REACH)
     while waiting:
-        steps = list(changes)
-        yield waiting.popleft(), is_cut(steps, len(steps) - 1 - len(waiting), threshold, ratio)
+        yield waiting.popleft(), is_cut(len(waiting))

@@ -23,7 +23,8 @@ def write_card(path: Path, figures: Mapping[str, Any], checkpoint: Path, state: 
     return card
 
 
-def evaluation_rows(card: Mapping[str, Any], detail: str = "generated frames, yaw by rotation search") -> list[Evaluation]:
+def evaluation_rows(card: Mapping[str, Any],
+                    detail: str = "generated frames, yaw by rotation search") -> list[Evaluation]:
     """One catalog row a figure; lists and mappings become name.0, name.1 or name.key."""
     return [Evaluation(checkpoint=card["checkpoint"], mix=card["mix"], metric=name, value=float(value), detail=detail)
             for name, value in _flat("", card["metrics"])]

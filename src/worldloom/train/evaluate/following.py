@@ -19,6 +19,7 @@ from worldloom.train.models.small import SmallModel
 from worldloom.train.rollout import rollout
 
 COUNTERFACTUAL_DEG = (-6.0, -3.0, 0.0, 3.0, 6.0)
+WALKING_PENALTY = 6.0      # a window that walks all the time is drawn 400 times less often
 SMALLEST_ERROR = 1e-3      # squared grey levels: keeps the PSNR of an exact copy finite
 
 
@@ -77,10 +78,17 @@ def rollout_strips(checkpoint: Path, shards_dir: Path, out: Path, *, clips: int 
 
 
 def choose_clips(bank: FrameBank, context: int, frames: int, clips: int, seed: int) -> TestClips:
-    """Windows drawn towards turning, at most one from any stretch of context + frames."""
+    """Windows drawn towards turning and away from walking, at most one from any stretch of context + frames.
+
+    A step past a near wall looks like a turn to any estimator of pure rotation; `estimator_r` on the true frames of
+    the chosen windows says how far the scores can be read.
+    """
     length = context + frames
     starts = bank.starts(length)
-    turning = np.abs(bank.actions_F6[starts[:, None] + np.arange(context, length), 1]).mean(1) + 0.05
+    index = starts[:, None] + np.arange(context, length)
+    turning = np.abs(bank.actions_F6[index, 1]).mean(1) + 0.05
+    walking = bank.actions_F6[index, 2:4].any(-1).mean(1)
+    turning *= np.exp(-WALKING_PENALTY * walking)
     order = np.random.default_rng(seed).choice(len(starts), len(starts), replace=False, p=turning / turning.sum())
     picked: list[int] = []
     for start in starts[order]:

@@ -11,31 +11,34 @@ import numpy as np
 
 LIMIT_DEG = 12.0
 STEP_DEG = 0.25
-OUTSIDE = 1e4
+FINE = 4                # fine steps between two coarse ones
 ROBUST_LEVEL = 25.0     # grey levels; larger differences (new objects) count no more than this
 
 
 def yaw_search(first_HWC: np.ndarray, second_HWC: np.ndarray, intrinsics: tuple[float, float, float, float],
-               limit_deg: float = LIMIT_DEG, step_deg: float = STEP_DEG) -> float:
-    """Yaw in degrees that best turns `first` into `second`, refined between steps by a parabola.
+               limit_deg: float = LIMIT_DEG) -> float:
+    """Yaw in degrees that best turns `first` into `second`: every degree, then every quarter, then a parabola.
 
     Compares high-passed grey so that light does not count; intrinsics are fx, fy, cx, cy in pixels of these frames.
     """
-    import cv2
-
     first, second = _detail(first_HWC), _detail(second_HWC)
-    angles, maps = _warp_maps(first.shape, tuple(float(value) for value in intrinsics), limit_deg, step_deg)
-    costs = np.empty(len(angles))
-    for index, (map_x, map_y) in enumerate(maps):
-        turned = cv2.remap(first, map_x, map_y, cv2.INTER_LINEAR, borderValue=OUTSIDE)
-        seen = turned < OUTSIDE / 10
-        costs[index] = np.minimum(np.abs(turned - second), ROBUST_LEVEL)[seen].mean()
-    best = int(costs.argmin())
-    if not 0 < best < len(costs) - 1:
+    angles, warps = _warps(first.shape, tuple(float(value) for value in intrinsics), limit_deg)
+    costs = np.full(len(angles), np.inf)
+
+    def look(indices: range) -> int:
+        for index in indices:
+            if not np.isfinite(costs[index]):
+                costs[index] = _cost(first, second, warps[index])
+        return int(costs.argmin())
+
+    coarse = look(range(0, len(angles), FINE))
+    best = look(range(max(0, coarse - FINE), min(len(angles), coarse + FINE + 1)))
+    best = look(range(max(0, best - 1), min(len(angles), best + 2)))
+    if not 0 < best < len(angles) - 1:
         return float(angles[best])
     left, middle, right = costs[best - 1:best + 2]
     curvature = left - 2 * middle + right
-    return float(angles[best] + step_deg * (0.5 * (left - right) / curvature if curvature > 1e-9 else 0.0))
+    return float(angles[best] + STEP_DEG * (0.5 * (left - right) / curvature if curvature > 1e-9 else 0.0))
 
 
 def yaw_track(frames_THWC: np.ndarray, intrinsics: tuple[float, float, float, float]) -> np.ndarray:
@@ -55,10 +58,26 @@ def turn_maps(shape_HW: tuple[int, int], intrinsics: tuple[float, float, float, 
 
 
 @lru_cache(maxsize=8)
-def _warp_maps(shape_HW: tuple[int, int], intrinsics: tuple[float, float, float, float], limit_deg: float,
-               step_deg: float) -> tuple[np.ndarray, list[tuple[np.ndarray, np.ndarray]]]:
-    angles = np.arange(-limit_deg, limit_deg + step_deg / 2, step_deg)
-    return angles, [turn_maps(shape_HW, intrinsics, float(angle)) for angle in angles]
+def _warps(shape_HW: tuple[int, int], intrinsics: tuple[float, float, float, float],
+           limit_deg: float) -> tuple[np.ndarray, list[tuple[np.ndarray, np.ndarray, np.ndarray]]]:
+    """Tried angles, and for each the maps of x and y and where they stay inside the picture."""
+    height, width = shape_HW
+    angles = np.arange(-limit_deg, limit_deg + STEP_DEG / 2, STEP_DEG)
+    warps = []
+    for angle in angles:
+        map_x, map_y = turn_maps(shape_HW, intrinsics, float(angle))
+        seen = (map_x >= 0) & (map_x <= width - 1) & (map_y >= 0) & (map_y <= height - 1)
+        warps.append((map_x, map_y, seen.astype(np.uint8)))
+    return angles, warps
+
+
+def _cost(first: np.ndarray, second: np.ndarray, warp: tuple[np.ndarray, np.ndarray, np.ndarray]) -> float:
+    """Mean difference where both pictures are seen, each pixel cut at ROBUST_LEVEL."""
+    import cv2
+
+    turned = cv2.remap(first, warp[0], warp[1], cv2.INTER_LINEAR)
+    _, difference = cv2.threshold(cv2.absdiff(turned, second), ROBUST_LEVEL, 0, cv2.THRESH_TRUNC)
+    return cv2.mean(difference, mask=warp[2])[0]
 
 
 def _detail(frame_HWC: np.ndarray) -> np.ndarray:

@@ -62,7 +62,7 @@ def action_features(scaled_BT6: Tensor, running_sum: bool) -> Tensor:
 
 
 class ActionMLP(nn.Module):
-    """h + F(concat(h, e)) with F = Linear, SiLU, Linear and the last layer zero: at the start actions change nothing."""
+    """h + F(concat(h, e)), F = Linear, SiLU, Linear with the last layer zero: at the start actions change nothing."""
 
     def __init__(self, dim: int) -> None:
         super().__init__()

@@ -60,7 +60,7 @@ class SmallModel(nn.Module):
         """Clean pixels (B, T, 3, H, W) of the chunk.
 
         Args:
-            noisy_BTNK: latents (1 - noise) * clean + noise * normal.
+            noisy_BTNK: latents (1 - noise) * clean + noise * noise_scale * normal.
             context_BSCHW: the last clean frames in [-1, 1], newest last.
             noise_B: noise level in [0, 1], one a chunk.
             actions_BT6: action into each frame, degrees and states as in the shards.
@@ -71,7 +71,8 @@ class SmallModel(nn.Module):
         action = self.embedding(scaled) + self.feature_in(features)
         context = self.codec.encode(context_BSCHW.flatten(0, 1)).unflatten(0, context_BSCHW.shape[:2])
         context = self.context_in(context.transpose(1, 2).flatten(2))[:, None]
-        hidden = self.noisy_in(noisy_BTNK) + context + self.position + self.frame_position[:, :frames]
+        hidden = self.noisy_in(noisy_BTNK / self.config.noise_scale) + context
+        hidden = hidden + self.position + self.frame_position[:, :frames]
         level = _noise_embedding(noise_B)[:, None].expand(-1, frames, -1)
         condition = self.condition(torch.cat([level, features], -1) if self.config.adaln_actions else level)
         for block in self.blocks:

@@ -1,0 +1,241 @@
+"""Actions from a camera track: turns in degrees, movement as forward/backward and right/left, or uncertain.
+
+Movement is read in the yaw-only frame of the step before, so looking up, roll and gravity do not leak into it.
+Given poses are judged by speed; estimated poses by whether their travel could be seen at all.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
+
+from worldloom.dataengine.geometry import poses as P
+from worldloom.schemas import UNCERTAIN, Action, Camera, DataError
+
+PROFILE = "cones/1"
+_ACTIVE, _INACTIVE = 0.50, 0.38        # share of the travel along an axis: at least, at most
+_TELEPORT_DEG, _TELEPORT_TIMES = 25.0, 8.0
+_STILL_M_S, _MOVING_M_S = 0.08, 0.20
+_STILL_SHARE, _MOVING_SHARE = 0.15, 0.35      # of the clip's median moving speed
+_KEEP_S = 0.5                          # a speed between the bands keeps its state this long
+_SEEN_PX_S = 7.7                       # estimated travel: image motion that rotation leaves, a second
+_VOTE_S = 0.17
+_COHERENT = 0.6                        # length of the mean travel direction over a vote
+_GRAVITY_M_S2 = 9.81
+
+
+@dataclass(frozen=True)
+class Keys:
+    """Recorded movement keys of each clip frame's step, -1, 0, +1, and whether the body stands on the ground."""
+    longitudinal: np.ndarray
+    lateral: np.ndarray
+    jump: np.ndarray
+    on_ground: np.ndarray
+
+
+@dataclass(frozen=True)
+class _Movement:
+    longitudinal: np.ndarray
+    lateral: np.ndarray
+    longitudinal_confidence: np.ndarray
+    lateral_confidence: np.ndarray
+
+
+def label(camera: Camera, fps: float, *, perspective: str = "uncertain", keys: Keys | None = None) -> Action:
+    """Actions of a clip from its camera; index t is the motion from t-1 to t, index 0 is at rest.
+
+    Raises:
+        DataError: the track and the keys differ in length, or poses are not finite.
+    """
+    pose_T44 = np.asarray(camera.world_from_cam_T44, float).reshape(-1, 4, 4)
+    if len(pose_T44) != camera.num_frames or (keys is not None and len(keys.jump) != camera.num_frames):
+        raise DataError(f"clip {camera.clip_id}: camera track has {len(pose_T44)} poses for {camera.num_frames} frames "
+                        f"and keys for {len(keys.jump) if keys else 0}; they must agree")
+    if not np.isfinite(pose_T44).all():
+        raise DataError(f"clip {camera.clip_id}: camera track holds NaN; rerun camera")
+    yaw, pitch, pole = turns(pose_T44)
+    step_T3 = travel(pose_T44)
+    teleport = teleports(pose_T44, step_T3, camera.pose_source == "estimated")
+    judge = _judge_seen if camera.pose_source == "estimated" else _judge_given
+    moved = judge(camera, step_T3, fps, teleport)
+    jump = _jumps(camera, pose_T44, fps, keys)
+    return _action(camera, (yaw, pitch), pole | teleport, moved, jump, perspective, keys)
+
+
+def turns(pose_T44: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Heading and elevation steps in degrees, and where heading means nothing because the view is near vertical."""
+    elevation = P.elevation_deg(pose_T44)
+    yaw = P.wrap180(_steps(P.heading_deg(pose_T44)))
+    steep = np.maximum(np.abs(elevation), np.abs(np.roll(elevation, 1)))
+    if np.any(steep > 75) and len(pose_T44) > 1:                  # heading is ill-conditioned: turn about the vertical
+        turn = P.so3_log(pose_T44[1:, :3, :3] @ np.swapaxes(pose_T44[:-1, :3, :3], 1, 2))[:, 1]
+        yaw = np.where(steep > 75, np.concatenate([[0.0], np.degrees(turn)]), yaw)
+    return yaw, _steps(elevation), steep > 85
+
+
+def travel(pose_T44: np.ndarray) -> np.ndarray:
+    """Displacement (T, 3) of each step: right, up, forward in the level frame of the pose before; row 0 is zero."""
+    step = np.diff(pose_T44[:, :3, 3], axis=0, prepend=pose_T44[:1, :3, 3])
+    heading = np.radians(P.heading_deg(pose_T44))
+    heading = np.concatenate([heading[:1], heading[:-1]])
+    sin, cos = np.sin(heading), np.cos(heading)
+    return np.stack([cos * step[:, 0] - sin * step[:, 2], -step[:, 1], sin * step[:, 0] + cos * step[:, 2]], 1)
+
+
+def teleports(pose_T44: np.ndarray, step_T3: np.ndarray, is_estimated: bool) -> np.ndarray:
+    """Steps that no camera makes: a turn above 25 degrees, or (given poses) a jump far beyond the clip's usual step."""
+    relative = np.swapaxes(pose_T44[:-1, :3, :3], 1, 2) @ pose_T44[1:, :3, :3]
+    angle = np.degrees(np.linalg.norm(P.so3_log(relative), axis=1)) if len(relative) else np.zeros(0)
+    found = np.concatenate([[False], angle > _TELEPORT_DEG])
+    if not is_estimated:
+        length = np.linalg.norm(step_T3, axis=1)
+        usual = np.median(length[length > 1e-9]) if np.any(length > 1e-9) else 0.0
+        if np.count_nonzero(length > 1e-9) >= 3:
+            found |= length > _TELEPORT_TIMES * usual
+    return found
+
+
+def _steps(x_T: np.ndarray) -> np.ndarray:
+    return np.diff(x_T, prepend=x_T[:1])
+
+
+def _judge_given(camera: Camera, step_T3: np.ndarray, fps: float, teleport: np.ndarray) -> _Movement:
+    """Speed bands with hysteresis, then direction cones."""
+    speed = np.hypot(step_T3[:, 0], step_T3[:, 2]) * fps
+    still, moving = _bands(speed[~teleport], camera.metres_per_unit)
+    state = _hysteresis(speed, still, moving, max(1, round(_KEEP_S * fps)))
+    trust = np.asarray(camera.confidence, float)
+    axes = [_axis(step_T3[:, i] * fps, speed, state, teleport, trust) for i in (2, 0)]
+    return _Movement(axes[0][0], axes[1][0], axes[0][1], axes[1][1])
+
+
+def _bands(speed: np.ndarray, metres_per_unit: float | None) -> tuple[float, float]:
+    """Speeds below which the camera is still and above which it moves, in the track's units a second."""
+    floor = (_STILL_M_S / metres_per_unit, _MOVING_M_S / metres_per_unit) if metres_per_unit else (1e-9, 1e-9)
+    moving = speed[speed > max(floor[1], 0.1 * float(speed.max(initial=0.0)))]
+    usual = float(np.median(moving)) if moving.size else 0.0
+    return max(floor[0], _STILL_SHARE * usual), max(floor[1], _MOVING_SHARE * usual)
+
+
+def _hysteresis(speed: np.ndarray, still: float, moving: float, keep: int) -> np.ndarray:
+    """0 still, 1 moving, 2 uncertain; between the bands the last state holds for `keep` frames."""
+    state = np.zeros(len(speed), np.int8)
+    last, age = 0, 0
+    for t, value in enumerate(speed):
+        if value <= still or value >= moving:
+            last, age = int(value >= moving), 0
+        else:
+            age += 1
+        state[t] = last if age <= keep else UNCERTAIN
+    return state
+
+
+def _axis(component: np.ndarray, length: np.ndarray, state: np.ndarray, lost: np.ndarray,
+          trust: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Value and confidence of one axis from its share of the travel."""
+    share = np.abs(component) / np.maximum(length, 1e-12)
+    value = np.where(share >= _ACTIVE, np.sign(component), np.where(share <= _INACTIVE, 0, UNCERTAIN))
+    value = np.where(state == 0, 0, np.where(state == 1, value, UNCERTAIN))
+    value = np.where(lost, UNCERTAIN, value)
+    value[0] = 0
+    return value.astype(np.int8), np.where(value == UNCERTAIN, np.minimum(trust, 0.4), trust).astype(np.float32)
+
+
+def _judge_seen(camera: Camera, step_T3: np.ndarray, fps: float, teleport: np.ndarray) -> _Movement:
+    """A vote of neighbouring travel directions, where enough image motion is left after rotation to see travel."""
+    direction = step_T3 / np.maximum(np.linalg.norm(step_T3, axis=1, keepdims=True), 1e-12)
+    level = np.hypot(direction[:, 0], direction[:, 2])
+    trust = np.asarray(camera.confidence, float)
+    seen_px_s = np.asarray(camera.parallax_px, float) * fps * (level > 0.45)
+    weight = trust * np.minimum(seen_px_s / 35.0, 1.0)
+    half = max(1, round(_VOTE_S * fps / 2))
+    right, ahead, total = (_window_sum(x, half) for x in (direction[:, 0] * weight, direction[:, 2] * weight, weight))
+    length = np.hypot(right, ahead)
+    seen = _window_median(seen_px_s, half)
+    coherent = length / np.maximum(total, 1e-9)
+    state = np.where(seen < 0.7 * _SEEN_PX_S, 0,
+                     np.where((seen > 1.4 * _SEEN_PX_S) & (coherent > _COHERENT), 1, UNCERTAIN))
+    lost = teleport | (trust < 0.25)
+    margin = np.clip(np.where(state == 0, 1 - seen / _SEEN_PX_S, coherent) + 0.3, 0, 1) * np.clip(trust + 0.3, 0, 1)
+    axes = [_axis(part, length, state, lost, margin) for part in (ahead, right)]
+    return _Movement(axes[0][0], axes[1][0], axes[0][1], axes[1][1])
+
+
+def _window_sum(x_T: np.ndarray, half: int) -> np.ndarray:
+    return sliding_window_view(np.pad(x_T[1:], half, mode="edge"), 2 * half + 1).sum(1)[_back(len(x_T))]
+
+
+def _window_median(x_T: np.ndarray, half: int) -> np.ndarray:
+    return np.median(sliding_window_view(np.pad(x_T[1:], half, mode="edge"), 2 * half + 1), 1)[_back(len(x_T))]
+
+
+def _back(count: int) -> np.ndarray:
+    """Places of steps 1 to T-1 in an array of T-1, with the first repeated for index 0."""
+    return np.maximum(np.arange(count) - 1, 0)
+
+
+def _jumps(camera: Camera, pose_T44: np.ndarray, fps: float, keys: Keys | None) -> np.ndarray:
+    """1 from take-off to landing; from pixels, or without scale and ground contact, all uncertain."""
+    rise = -_steps(pose_T44[:, 1, 3])
+    if keys is not None:
+        pressed = _near(np.asarray(keys.jump) > 0, round(0.2 * fps))
+        return _airborne(~np.asarray(keys.on_ground, bool), (rise > 0) & pressed)
+    if camera.pose_source == "estimated" or camera.metres_per_unit is None or len(rise) < 3:
+        return np.full(len(rise), UNCERTAIN, np.int8)
+    velocity = rise * camera.metres_per_unit * fps
+    fall = np.append(-np.diff(velocity) * fps, 0.0)
+    free = np.abs(fall / _GRAVITY_M_S2 - 1) < 0.4
+    long_enough = max(2, round(0.2 * fps))
+    jump = _airborne(free, velocity > 1.0)
+    for first, stop in _runs(jump == 1):
+        if stop - first < long_enough:
+            jump[first:stop] = 0
+    return jump
+
+
+def _airborne(air: np.ndarray, pushed: np.ndarray) -> np.ndarray:
+    """1 on the runs of `air` that begin with a push, so walking off a ledge is no jump."""
+    jump = np.zeros(len(air), np.int8)
+    for first, stop in _runs(air):
+        if pushed[first:min(first + 2, stop)].any():
+            jump[first:stop] = 1
+    return jump
+
+
+def _near(flag: np.ndarray, frames: int) -> np.ndarray:
+    """True on a set frame and the given number of frames after it."""
+    count = np.cumsum(flag)
+    return count - np.concatenate([np.zeros(frames + 1, int), count])[: len(flag)] > 0
+
+
+def _runs(flag: np.ndarray) -> list[tuple[int, int]]:
+    edges = np.flatnonzero(np.diff(np.concatenate([[0], flag.astype(np.int8), [0]])))
+    return list(zip(edges[::2].tolist(), edges[1::2].tolist(), strict=True))
+
+
+def _action(camera: Camera, angles: tuple[np.ndarray, np.ndarray], lost: np.ndarray, moved: _Movement, jump: np.ndarray,
+            perspective: str, keys: Keys | None) -> Action:
+    yaw, pitch = angles
+    spread = [np.where(lost, np.maximum(np.abs(x), se), se).astype(np.float32)
+              for x, se in ((yaw, camera.yaw_se_deg), (pitch, camera.pitch_se_deg))]
+    intent: dict[str, Any] = dict.fromkeys(("intent_longitudinal", "intent_lateral", "blocked", "residual"))
+    if keys is not None:
+        intent = _intent(keys, moved)
+    certain = (moved.longitudinal != UNCERTAIN) & (moved.lateral != UNCERTAIN)
+    return Action(
+        clip_id=camera.clip_id, labeller=PROFILE, num_frames=camera.num_frames, yaw_deg=yaw.astype(np.float32),
+        pitch_deg=pitch.astype(np.float32), yaw_se_deg=spread[0], pitch_se_deg=spread[1],
+        longitudinal=moved.longitudinal, lateral=moved.lateral, longitudinal_confidence=moved.longitudinal_confidence,
+        lateral_confidence=moved.lateral_confidence, jump=jump, perspective=perspective,
+        certain_share=float(certain.mean()), **intent)
+
+
+def _intent(keys: Keys, moved: _Movement) -> dict[str, np.ndarray]:
+    pressed = (keys.longitudinal != 0) | (keys.lateral != 0)
+    still = (moved.longitudinal == 0) & (moved.lateral == 0)
+    moving = np.isin(moved.longitudinal, (-1, 1)) | np.isin(moved.lateral, (-1, 1))
+    return {"intent_longitudinal": keys.longitudinal.astype(np.int8), "intent_lateral": keys.lateral.astype(np.int8),
+            "blocked": (pressed & still).astype(np.int8), "residual": (~pressed & moving).astype(np.int8)}

@@ -1,0 +1,1 @@
+"""Numbers measured on the pictures of a clip; policies judge them."""

@@ -1,0 +1,264 @@
+import dataclasses
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from worldloom.annotators.actions import grammar, latents
+from worldloom.annotators.actions.label import Keys, label
+from worldloom.dataengine.geometry import poses as P
+from worldloom.schemas import UNCERTAIN, Camera, DataError
+
+FPS = 16.0
+
+
+def camera(heading, elevation=None, position=None, *, metres_per_unit=1.0, rotation=None):
+    """A given camera along exact headings, elevations and positions."""
+    count = len(heading)
+    elevation = np.zeros(count) if elevation is None else elevation
+    position = np.zeros((count, 3)) if position is None else position
+    rotation = P.look(heading, elevation) if rotation is None else rotation
+    zeros = np.zeros(count, np.float32)
+    return Camera(
+        clip_id="c", estimator="given/1", pose_source="engine", camera_model="pinhole", num_frames=count,
+        world_from_cam_T44=P.compose(rotation, position).reshape(-1, 16), intrinsics_T4=np.zeros((count, 4)),
+        confidence=zeros + 1, yaw_se_deg=zeros, pitch_se_deg=zeros, parallax_px=zeros * np.nan, is_calibrated=True,
+        scale_status="metric", metres_per_unit=metres_per_unit, scale_spread=None, gravity_source="engine",
+        gravity_confidence=1.0)
+
+
+def walk(direction_deg, count=12, speed=1.5, heading=0.0):
+    """A camera looking along `heading` that travels `direction_deg` to its right, at `speed` m/s."""
+    angle = np.radians(heading + direction_deg)
+    step = np.array([np.sin(angle), 0, np.cos(angle)]) * speed / FPS
+    return camera(np.full(count, heading), position=np.arange(count)[:, None] * step)
+
+
+def test_a_right_turn_is_positive_yaw_and_no_movement():
+    action = label(camera(np.arange(10) * 2.0), FPS)
+    np.testing.assert_allclose(action.yaw_deg, [0] + [2] * 9, atol=1e-5)
+    assert not action.pitch_deg.any() and not action.longitudinal.any() and not action.lateral.any()
+
+
+def test_looking_up_is_positive_pitch():
+    action = label(camera(np.zeros(5), np.arange(5) * 3.0), FPS)
+    np.testing.assert_allclose(action.pitch_deg, [0, 3, 3, 3, 3], atol=1e-5)
+    np.testing.assert_allclose(action.yaw_deg, 0, atol=1e-5)
+
+
+def test_yaw_of_a_tilted_camera_is_its_full_change_of_heading():
+    action = label(camera(np.arange(6) * 1.0, np.full(6, 60.0)), FPS)
+    np.testing.assert_allclose(action.yaw_deg[1:], 1.0, atol=1e-4)
+    np.testing.assert_allclose(action.pitch_deg, 0.0, atol=1e-4)
+
+
+def test_yaw_goes_on_across_the_half_turn():
+    np.testing.assert_allclose(label(camera(np.array([178.0, 179.5, -179.0])), FPS).yaw_deg, [0, 1.5, 1.5], atol=1e-4)
+
+
+def test_roll_alone_is_no_action():
+    roll = P.so3_exp(np.radians(np.arange(8) * 4.0)[:, None] * np.array([0, 0, 1.0]))
+    action = label(camera(np.zeros(8), rotation=roll), FPS)
+    for track in (action.yaw_deg, action.pitch_deg, action.longitudinal, action.lateral):
+        np.testing.assert_allclose(track, 0, atol=1e-5)
+
+
+@pytest.mark.parametrize(("direction", "longitudinal", "lateral"), [
+    (0, 1, 0), (180, -1, 0), (90, 0, 1), (-90, 0, -1), (45, 1, 1), (-45, 1, -1), (135, -1, 1), (-135, -1, -1)])
+@pytest.mark.parametrize("heading", [0.0, 130.0])
+def test_travel_in_each_of_eight_directions_has_its_keys(direction, longitudinal, lateral, heading):
+    action = label(walk(direction, heading=heading), FPS)
+    assert set(action.longitudinal[1:]) == {longitudinal} and set(action.lateral[1:]) == {lateral}
+    assert action.longitudinal[0] == action.lateral[0] == 0
+
+
+def test_travel_between_two_cones_is_uncertain_on_that_axis_alone():
+    action = label(walk(26.0), FPS)                                    # sin 26 degrees = 0.44, between 0.38 and 0.50
+    assert set(action.longitudinal[1:]) == {1} and set(action.lateral[1:]) == {UNCERTAIN}
+    assert (action.lateral_confidence[1:] < 0.5).all() and action.certain_share == pytest.approx(1 / 12)
+
+
+def test_a_slow_drift_is_still():
+    assert not label(walk(0.0, speed=0.05), FPS).longitudinal.any()
+
+
+def test_climbing_is_no_horizontal_movement():
+    action = label(camera(np.zeros(8), position=np.arange(8)[:, None] * np.array([0, -0.1, 0])), FPS)
+    assert not action.longitudinal.any() and not action.lateral.any()
+
+
+def test_a_speed_between_the_bands_keeps_its_state_and_then_is_uncertain():
+    speed = np.concatenate([np.full(30, 1.0), np.full(20, 0.25)]) / FPS
+    action = label(camera(np.zeros(50), position=np.cumsum(speed)[:, None] * np.array([0, 0, 1.0])), FPS)
+    assert set(action.longitudinal[1:38]) == {1} and set(action.longitudinal[38:]) == {UNCERTAIN}
+
+
+def test_a_teleport_is_uncertain_and_its_neighbours_are_not():
+    position = np.arange(12)[:, None] * np.array([0, 0, 0.1])
+    position[6:] += [50.0, 0, 0]
+    heading = np.where(np.arange(12) < 6, 0.0, 90.0)
+    position[6:, [0, 2]] = position[5, [0, 2]] + [50, 0] + np.arange(6)[:, None] * [0.1, 0]
+    action = label(camera(heading, position=position), FPS)
+    assert action.longitudinal[6] == action.lateral[6] == UNCERTAIN and action.yaw_se_deg[6] == pytest.approx(90)
+    assert set(np.delete(action.longitudinal, [0, 6])) == {1}
+
+
+def keys(count, **tracks):
+    zeros = np.zeros(count, np.int8)
+    return Keys(**{"longitudinal": zeros, "lateral": zeros, "jump": zeros, "on_ground": np.ones(count, bool), **tracks})
+
+
+def test_a_key_against_a_wall_is_blocked_and_sliding_without_keys_is_residual():
+    press = np.array([0] + [1] * 9, np.int8)
+    blocked = label(camera(np.zeros(10)), FPS, keys=keys(10, longitudinal=press))
+    assert blocked.blocked.tolist() == press.tolist() and not blocked.residual.any()
+    sliding = label(walk(0.0, count=10), FPS, keys=keys(10))
+    assert sliding.residual.tolist() == press.tolist() and not sliding.blocked.any()
+
+
+def arc(gravity):
+    """A walk with one arc of 1 m from frame 5 on, and frames in the air."""
+    time = np.arange(40) / FPS
+    rise = np.maximum(0, 3.0 * (time - 5 / FPS) - gravity / 2 * (time - 5 / FPS) ** 2) * (time > 5 / FPS)
+    return camera(np.zeros(40), position=np.stack([0 * time, -rise, time], 1)), rise > 0
+
+
+def test_a_jump_lasts_from_take_off_to_landing_by_ground_contact():
+    track, in_air = arc(12.0)
+    press = np.zeros(40, np.int8)
+    press[6] = 1
+    action = label(track, FPS, keys=keys(40, jump=press, on_ground=~in_air))
+    assert action.jump.tolist() == in_air.astype(int).tolist()
+
+
+def test_a_ballistic_arc_of_metric_poses_is_a_jump_and_a_lift_is_not():
+    track, in_air = arc(9.81)
+    jump = label(track, FPS).jump
+    assert jump.any() and not (jump.astype(bool) & ~in_air).any()
+    lift = camera(np.zeros(40), position=np.arange(40)[:, None] * np.array([0, -0.1, 0]))
+    assert not label(lift, FPS).jump.any()
+
+
+def test_falling_off_a_ledge_is_no_jump():
+    in_air = np.arange(20) > 10
+    drop = np.where(in_air, (np.arange(20) - 10) * 0.2, 0)
+    track = camera(np.zeros(20), position=np.stack([0 * drop, drop, 0 * drop], 1))
+    assert not label(track, FPS, keys=keys(20, on_ground=~in_air)).jump.any()
+
+
+def test_jumps_without_scale_are_uncertain():
+    assert set(label(camera(np.zeros(4), metres_per_unit=None), FPS).jump) == {UNCERTAIN}
+
+
+def test_a_track_with_too_few_poses_is_refused():
+    with pytest.raises(DataError, match="3 poses for 4 frames"):
+        label(dataclasses.replace(camera(np.zeros(3)), num_frames=4), FPS)
+
+
+paths = st.lists(st.tuples(st.floats(-20, 20), st.floats(-3, 3), st.floats(-1, 1), st.floats(-1, 1)),
+                 min_size=8, max_size=24)
+
+
+def from_steps(steps):
+    """Headings, elevations and positions from (turn, tilt, right, ahead) steps."""
+    turn, tilt, right, ahead = np.array(steps).T
+    heading, elevation = np.cumsum(turn), np.clip(np.cumsum(tilt), -60, 60)
+    return heading, elevation, np.cumsum(np.stack([right, 0 * right, ahead], 1), 0)
+
+
+@settings(max_examples=40, deadline=None)
+@given(paths, st.sampled_from([1, 4, 8]))
+def test_latent_yaw_sums_to_the_change_of_heading(steps, stride):
+    heading, elevation, position = from_steps(steps)
+    usable = heading[: (len(heading) - 1) // stride * stride + 1]
+    rows, _ = latents.per_latent(label(camera(heading, elevation, position), FPS), stride)
+    assert float(P.wrap180(rows[:, 1].sum() - (usable[-1] - usable[0]))) == pytest.approx(0, abs=1e-2)
+
+
+@settings(max_examples=40, deadline=None)
+@given(paths)
+def test_time_reversal_negates_turns(steps):
+    heading, elevation, position = from_steps(steps)
+    forth = label(camera(heading, elevation, position), FPS)
+    back = label(camera(heading[::-1], elevation[::-1], position[::-1]), FPS)
+    np.testing.assert_allclose(back.yaw_deg[1:], -forth.yaw_deg[:0:-1], atol=1e-3)
+    np.testing.assert_allclose(back.pitch_deg[1:], -forth.pitch_deg[:0:-1], atol=1e-3)
+
+
+@settings(max_examples=40, deadline=None)
+@given(paths)
+def test_a_mirrored_world_flips_yaw_and_lateral_alone(steps):
+    heading, elevation, position = from_steps(steps)
+    plain = label(camera(heading, elevation, position), FPS)
+    mirrored = label(camera(-heading, elevation, position * [-1, 1, 1]), FPS)
+    np.testing.assert_allclose(mirrored.yaw_deg, -plain.yaw_deg, atol=1e-3)
+    np.testing.assert_array_equal(mirrored.longitudinal, plain.longitudinal)
+    flipped = np.where(plain.lateral == UNCERTAIN, UNCERTAIN, -plain.lateral)
+    np.testing.assert_array_equal(mirrored.lateral, flipped)
+
+
+@settings(max_examples=40, deadline=None)
+@given(paths, st.floats(-170, 170))
+def test_turning_and_moving_the_world_changes_no_label(steps, turn):
+    heading, elevation, position = from_steps([(round(a), b, round(c, 1), round(d, 1)) for a, b, c, d in steps])
+    moved = position @ P.look(turn, 0.0).T + [5.0, 2.0, -7.0]
+    plain = label(camera(heading, elevation, position), FPS)
+    other = label(camera(heading + turn, elevation, moved), FPS)
+    np.testing.assert_allclose(other.yaw_deg, plain.yaw_deg, atol=1e-3)
+    near_bound = share_near_bound(heading, position)
+    np.testing.assert_array_equal(other.longitudinal[~near_bound], plain.longitudinal[~near_bound])
+
+
+def share_near_bound(heading, position):
+    """Steps whose direction lies on a threshold to rounding error."""
+    step = np.diff(position, axis=0, prepend=position[:1])
+    length = np.linalg.norm(step, axis=1)
+    angle = np.radians(np.concatenate([heading[:1], heading[:-1]]))
+    ahead = np.abs(np.sin(angle) * step[:, 0] + np.cos(angle) * step[:, 2]) / np.maximum(length, 1e-12)
+    return (np.abs(ahead - 0.5) < 1e-6) | (np.abs(ahead - 0.38) < 1e-6)
+
+
+def test_latent_groups_follow_the_alignment():
+    assert latents.groups(9) == [(0, 1), (1, 5), (5, 9)]
+    assert latents.groups(10, 4, "first_two") == [(0, 1), (1, 2), (2, 6), (6, 10)]
+    assert latents.groups(9, 4, "uniform") == [(0, 4), (4, 8)]
+    with pytest.raises(DataError, match="causal_first"):
+        latents.groups(9, 4, "other")
+
+
+def test_a_latent_takes_the_majority_and_else_is_uncertain():
+    action = label(walk(0.0, count=9), FPS, perspective="fps")
+    action = dataclasses.replace(action, longitudinal=np.array([0, 1, 1, 1, 2, 1, 1, 0, 0], np.int8))
+    rows, certain = latents.per_latent(action)
+    assert rows[:, 2].tolist() == [0, 1, 0] and certain[:, 2].tolist() == [True, True, False]
+    assert rows[:, 4].tolist() == [1, 1, 1] and certain[:, 4].all()
+
+
+@pytest.mark.parametrize("text", ["w+right-8,s-4", "wa+left+up+space-3", "none-12", "space-1,sd+down-2"])
+def test_action_strings_come_back_exactly(text):
+    assert grammar.render(grammar.parse(text)) == text
+
+
+def test_rows_of_an_action_string_have_its_signs_and_lengths():
+    rows = grammar.to_rows(grammar.parse("w+right-2,sa+down+space-1"), perspective=1)
+    assert rows.tolist() == [[0, 3, 1, 0, 1, 0], [0, 3, 1, 0, 1, 0], [-3, 0, -1, -1, 1, 1]]
+
+
+sign = st.sampled_from([-1, 0, 1])
+steps_strategy = st.lists(st.builds(grammar.Step, st.integers(1, 9), sign, sign, sign, sign, st.sampled_from([0, 1])),
+                          min_size=1, max_size=6)
+
+
+@given(steps_strategy)
+def test_steps_survive_the_string_and_rows_survive_the_steps(steps):
+    assert grammar.parse(grammar.render(steps)) == steps
+    rows = grammar.to_rows(steps, perspective=0)
+    np.testing.assert_array_equal(grammar.to_rows(grammar.from_rows(rows), perspective=0), rows)
+
+
+def test_all_faults_of_an_action_string_are_named_at_once():
+    with pytest.raises(DataError) as caught:
+        grammar.parse("w+jump-4,w+s-2,none+w-1,fly-x")
+    for word in ("'jump'", "step 2", "step 3", "'fly'", "'x'"):
+        assert word in str(caught.value)

@@ -1,0 +1,260 @@
+import json
+from fractions import Fraction
+
+import av
+import cv2
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from worldloom.annotators.actions.label import label
+from worldloom.annotators.actions.stage import ActionStage, ActionTruthStage
+from worldloom.annotators.camera import odometry
+from worldloom.annotators.camera.overlay import usable_mask
+from worldloom.annotators.camera.stage import CameraParams, CameraStage, TruthStage
+from worldloom.dataengine.geometry import poses as P
+from worldloom.dataengine.stage import Context
+from worldloom.schemas import UNCERTAIN, Camera, Clip, DataError, Drop, Video
+
+LENS = odometry.Lens(160.0, 160.0, 160.0, 120.0)
+SHEAR = odometry.Lens(160.0, 192.0, 160.0, 110.0, "yshear")
+HALF_ROOM = np.array([5.0, 2.0, 7.0])
+
+
+@pytest.fixture(scope="module")
+def walls():
+    """One random texture for each side of the room, with detail at several sizes."""
+    rng, size = np.random.default_rng(5), 768
+    sides = []
+    for _ in range(6):
+        layers = [cv2.resize(rng.normal(0, 40, (n, n)).astype(np.float32), (size, size), interpolation=cv2.INTER_CUBIC)
+                  for n in (24, 64, 160)]
+        sides.append(np.clip(128 + sum(layers), 0, 255).astype(np.uint8))
+    return sides
+
+
+def draw(walls, lens, heading, elevation, position):
+    """Exact picture (240, 320) of the textured room from a level-horizon camera."""
+    y, x = np.mgrid[0:240, 0:320].astype(float)
+    if lens.model == "yshear":
+        horizon, turn = lens.cy + lens.fy * np.tan(np.radians(elevation)), P.look(heading, 0.0)
+    else:
+        horizon, turn = lens.cy, P.look(heading, elevation)
+    rays = np.stack([(x - lens.cx) / lens.fx, (y - horizon) / lens.fy, np.ones_like(x)], -1) @ turn.T
+    reach = (np.sign(rays) * HALF_ROOM - position) / np.where(np.abs(rays) < 1e-9, 1e-9, rays)
+    axis = np.argmin(reach, -1)
+    place = position + rays * np.min(reach, -1)[..., None]
+    picture = np.zeros((240, 320), np.uint8)
+    for k in range(3):
+        u, v = [i for i in range(3) if i != k]
+        for side in (0, 1):
+            here = (axis == k) & ((np.take(rays, k, -1) > 0) == bool(side))
+            size = 14.0
+            map_u = ((place[..., u] / size + 0.5) * 767).astype(np.float32)
+            map_v = ((place[..., v] / size + 0.5) * 767).astype(np.float32)
+            picture[here] = cv2.remap(walls[2 * k + side], map_u, map_v, cv2.INTER_LINEAR)[here]
+    return picture
+
+
+def film(walls, lens, heading, elevation=None, position=None):
+    count = len(heading)
+    elevation = np.zeros(count) if elevation is None else elevation
+    position = np.zeros((count, 3)) if position is None else position
+    return np.stack([draw(walls, lens, *pose) for pose in zip(heading, elevation, position, strict=True)])
+
+
+def seen(motion, lens, count):
+    return Camera(
+        clip_id="c", estimator="odometry/1", pose_source="estimated", camera_model=lens.model, num_frames=count,
+        world_from_cam_T44=odometry.integrate(motion, lens).reshape(-1, 16), intrinsics_T4=np.zeros((count, 4)),
+        confidence=motion.confidence, yaw_se_deg=motion.yaw_se_deg, pitch_se_deg=motion.pitch_se_deg,
+        parallax_px=motion.parallax_px, is_calibrated=True, scale_status="relative", metres_per_unit=None,
+        scale_spread=None, gravity_source="assumed", gravity_confidence=0.5)
+
+
+@pytest.mark.parametrize("lens", [LENS, SHEAR], ids=["pinhole", "yshear"])
+def test_a_rotating_camera_is_measured_within_a_twentieth_of_a_degree(walls, lens):
+    time = np.arange(14)
+    heading, elevation = 3.0 * time, 6 * np.sin(time / 3)
+    motion = odometry.estimate(film(walls, lens, heading, elevation), lens, 17.5)
+    assert np.abs(motion.yaw_deg[1:] - 3.0).max() < 0.05
+    assert np.abs(motion.pitch_deg[1:] - np.diff(elevation)).max() < 0.05
+    found = odometry.integrate(motion, lens)
+    assert P.heading_deg(found)[-1] == pytest.approx(39.0, abs=0.3)
+    action = label(seen(motion, lens, 14), 17.5)
+    assert not action.longitudinal.any() and not action.lateral.any()
+
+
+@pytest.mark.parametrize(("direction", "longitudinal", "lateral"), [(0, 1, 0), (180, -1, 0), (90, 0, 1), (-45, 1, -1)])
+@pytest.mark.parametrize("fps", [17.5, 35.0])
+def test_a_moving_camera_has_its_direction_and_no_turn(walls, direction, longitudinal, lateral, fps):
+    angle = np.radians(direction)
+    position = np.arange(12)[:, None] * np.array([np.sin(angle), 0, np.cos(angle)]) * 2.5 / fps + [0.4, 0.3, -1.0]
+    motion = odometry.estimate(film(walls, LENS, np.zeros(12), position=position), LENS, fps)
+    action = label(seen(motion, LENS, 12), fps)
+    assert set(action.longitudinal[1:]) == {longitudinal} and set(action.lateral[1:]) == {lateral}
+    assert np.abs(action.yaw_deg).max() < 0.15
+    assert set(action.jump) == {UNCERTAIN}
+
+
+def test_walking_while_turning_gives_both(walls):
+    heading = 2.0 * np.arange(14)
+    step = P.look(heading, np.zeros(14))[:, :, 2] * 0.14
+    motion = odometry.estimate(film(walls, LENS, heading, position=np.cumsum(step, 0) - [1, 0, 3]), LENS, 17.5)
+    action = label(seen(motion, LENS, 14), 17.5)
+    assert np.abs(motion.yaw_deg[1:] - 2.0).max() < 0.2
+    assert set(action.longitudinal[1:]) == {1} and not np.isin(action.lateral[1:], (-1, 1)).any()
+
+
+def test_a_still_camera_with_picture_noise_is_at_rest(walls):
+    still = film(walls, LENS, np.zeros(1))[0].astype(float)
+    noise = np.random.default_rng(0).normal(0, 4, (10, 240, 320))
+    frames = np.clip(still + noise, 0, 255).astype(np.uint8)
+    action = label(seen(odometry.estimate(frames, LENS, 17.5), LENS, 10), 17.5)
+    assert np.abs(action.yaw_deg).max() < 0.05 and not action.longitudinal.any() and not action.lateral.any()
+
+
+def test_a_black_clip_has_no_confidence_and_no_certain_movement():
+    motion = odometry.estimate(np.zeros((6, 240, 320), np.uint8), LENS, 17.5)
+    action = label(seen(motion, LENS, 6), 17.5)
+    assert not motion.confidence[1:].any() and set(action.longitudinal[1:]) == {UNCERTAIN}
+    assert (action.yaw_se_deg[1:] == 180).all()
+
+
+def test_a_status_bar_is_masked_and_does_not_hold_the_yaw_back(walls):
+    frames = film(walls, LENS, 4.0 * np.arange(24))
+    bar = np.random.default_rng(1).integers(0, 255, (40, 320), np.uint8)
+    frames[:, 200:] = cv2.blur(bar, (3, 3))
+    mask = usable_mask(frames, fps=17.5)
+    assert (mask[205:] == 0).mean() > 0.95 and (mask[:180] > 0).mean() > 0.95
+    assert np.abs(odometry.estimate(frames, LENS, 17.5).yaw_deg[1:] - 4.0).max() < 0.05
+
+
+def test_one_frame_or_an_unknown_model_is_refused():
+    with pytest.raises(DataError, match="1 frames"):
+        odometry.estimate(np.zeros((1, 8, 8), np.uint8), LENS, 30.0)
+    with pytest.raises(DataError, match="fisheye"):
+        odometry.estimate(np.zeros((2, 8, 8), np.uint8), odometry.Lens(1, 1, 1, 1, "fisheye"), 30.0)
+
+
+# ---------------------------------------------------------------- stages
+
+
+def video_row(count, sidecar):
+    return Video(
+        video_id="v", source_id="s", name="walk.mp4", bytes=1, container="mp4", codec="h264", pix_fmt="yuv420p",
+        stream_index=0, width=320, height=240, rotation_deg=0, sample_aspect_ratio=1.0, num_frames=count,
+        header_frames=count, start_s=0.0, duration_s=count / 35, fps=35.0, is_variable_rate=False, is_interlaced=False,
+        backend="pyav", notes=[], sidecar=sidecar)
+
+
+def clip_row(frames, *, scale=1.0, crop=(0.0, 0.0)):
+    count = len(frames)
+    return Clip(
+        clip_id="c", video_id="v", source_id="s", start_frame=frames[0], stop_frame=frames[-1] + 1,
+        start_s=frames[0] / 35, stop_s=(frames[-1] + 1) / 35, num_frames=count, fps=17.5, width=320, height=240,
+        source_frames=list(frames), frame_times_s=[f / 35 for f in frames], scale_x=scale, scale_y=scale,
+        crop_x_px=crop[0], crop_y_px=crop[1], media="clip.mp4", media_bytes=1, media_sha256="0", cut_by="start",
+        split="train")
+
+
+def write_truth(path, poses, keys=None):
+    count = len(poses)
+    zeros = np.zeros(count, np.int8)
+    columns = {"frame": np.arange(count), "world_from_cam": poses.reshape(-1, 16).tolist(),
+               "on_ground": np.ones(count, bool), "key_longitudinal": zeros, "key_lateral": zeros, "key_jump": zeros}
+    lens = {"model": "yshear", "fx": 160.0, "fy": 192.0, "cx": 160.0, "cy": 120.0, "width": 320, "height": 240}
+    facts = {"camera": lens, "fps": 35.0, "perspective": "fps", "convention": "c2w/opencv/matrix", "pose_source": "engine",
+             "metres_per_unit": 0.03125, "scale_status": "exact"}
+    table = pa.table({**columns, **(keys or {})})
+    pq.write_table(table.replace_schema_metadata({b"worldloom": json.dumps(facts).encode()}), path)
+
+
+def turning(count=40):
+    position = np.arange(count)[:, None] * np.array([0, 0, 6.0])
+    return P.compose(P.look(np.arange(count) * 0.0, np.zeros(count)), position)
+
+
+def run(stage, tmp_path, item):
+    stage.setup(Context(tmp_path, {"s": str(tmp_path)}))
+    return next(iter(stage.process(item)))
+
+
+@pytest.mark.parametrize("stage", [CameraStage, TruthStage])
+def test_recorder_truth_is_sampled_at_the_frames_of_the_clip(tmp_path, stage):
+    poses = turning()
+    write_truth(tmp_path / "walk.truth.parquet", poses)
+    camera = run(stage(), tmp_path, {"clip": clip_row(range(2, 30, 2)), "video": video_row(40, "walk.truth.parquet")})
+    np.testing.assert_allclose(camera.world_from_cam_T44.reshape(-1, 4, 4), poses[2:30:2], atol=1e-9)
+    assert (camera.pose_source, camera.camera_model, camera.scale_status) == ("engine", "yshear", "exact")
+    assert np.isnan(camera.parallax_px).all() and camera.is_calibrated
+
+
+def test_intrinsics_follow_crop_and_scale(tmp_path):
+    write_truth(tmp_path / "walk.truth.parquet", turning())
+    clip = clip_row(range(0, 10), scale=0.5, crop=(20.0, 8.0))
+    camera = run(TruthStage(), tmp_path, {"clip": clip, "video": video_row(40, "walk.truth.parquet")})
+    assert camera.intrinsics_T4[0].tolist() == [80.0, 96.0, 70.0, 56.0]
+
+
+def test_a_clip_without_truth_is_dropped_with_its_reason(tmp_path):
+    drop = run(TruthStage(), tmp_path, {"clip": clip_row(range(5)), "video": video_row(5, None)})
+    assert isinstance(drop, Drop) and (drop.stage, drop.reason, drop.row_key) == ("camera_truth", "no_truth", "c")
+
+
+def test_poses_that_do_not_fit_the_video_are_refused(tmp_path):
+    write_truth(tmp_path / "walk.truth.parquet", turning(39))
+    with pytest.raises(DataError, match="39 poses for a video of 40 frames"):
+        run(TruthStage(), tmp_path, {"clip": clip_row(range(5)), "video": video_row(40, "walk.truth.parquet")})
+
+
+@pytest.mark.parametrize(("change", "word"), [
+    ({"convention": None}, "direction/axes/form"), ({"poses": []}, "holds no list"), ({"times_s": [0.0]}, "1 times")])
+def test_a_pose_file_that_lacks_something_is_refused_by_name(tmp_path, change, word):
+    facts = {"convention": "c2w/opengl/matrix", "unit_m": 1.0, "camera": None, "times_s": None,
+             "poses": [np.eye(4).ravel().tolist()] * 5}
+    (tmp_path / "walk.poses.json").write_text(json.dumps({**facts, **change}))
+    with pytest.raises(DataError, match=word):
+        run(TruthStage(), tmp_path, {"clip": clip_row(range(5)), "video": video_row(5, "walk.poses.json")})
+
+
+def test_poses_with_times_are_interpolated_at_the_frames(tmp_path):
+    facts = {"convention": "c2w/opencv/quat_xyzw", "unit_m": 0.5, "camera": None, "times_s": [0.0, 1.0],
+             "poses": [[0, 0, 0, 0, 0, 0, 1], [0, 0, 4, 0, 0, 0, 1]]}
+    (tmp_path / "walk.poses.json").write_text(json.dumps(facts))
+    camera = run(CameraStage(), tmp_path, {"clip": clip_row([0, 7, 14]), "video": video_row(40, "walk.poses.json")})
+    np.testing.assert_allclose(camera.world_from_cam_T44[:, 11], [0, 0.4, 0.8], atol=1e-9)
+    assert (camera.scale_status, camera.metres_per_unit, camera.is_calibrated) == ("metric", 1.0, False)
+
+
+def write_clip(path, frames):
+    with av.open(str(path), "w") as out:
+        stream = out.add_stream("libx264", rate=Fraction(35, 2), options={"crf": "16", "preset": "veryfast"})
+        stream.width, stream.height, stream.pix_fmt, stream.thread_count = 320, 240, "yuv420p", 1
+        for picture in frames:
+            out.mux(stream.encode(av.VideoFrame.from_ndarray(np.repeat(picture[..., None], 3, 2), format="rgb24")))
+        out.mux(stream.encode())
+
+
+def test_the_camera_stage_measures_a_coded_clip_with_the_declared_lens(tmp_path, walls):
+    write_clip(tmp_path / "clip.mp4", film(walls, LENS, 3.0 * np.arange(10)))
+    item = {"clip": clip_row(range(0, 20, 2)), "video": video_row(20, None)}
+    params = CameraParams(declared={"s": {"hfov_deg": 90.0}})
+    camera = run(CameraStage(params), tmp_path, item)
+    assert camera.is_calibrated and camera.intrinsics_T4[0].tolist() == pytest.approx([160, 160, 160, 120])
+    action = run(ActionStage(), tmp_path, {**item, "camera": camera})
+    assert np.abs(action.yaw_deg[1:] - 3.0).max() < 0.1 and action.perspective == "uncertain"
+    assert action.intent_longitudinal is None
+    assert not run(CameraStage(), tmp_path, item).is_calibrated
+
+
+def test_intent_is_the_key_applied_on_the_way_into_each_frame(tmp_path):
+    press = np.zeros(40, np.int8)
+    press[4:9] = 1                                        # applied between source frames 4 and 9
+    write_truth(tmp_path / "walk.truth.parquet", turning(), {"key_longitudinal": press})
+    item = {"clip": clip_row(range(0, 16, 2)), "video": video_row(40, "walk.truth.parquet")}
+    action = run(ActionTruthStage(), tmp_path, {**item, "camera_truth": run(TruthStage(), tmp_path, item)})
+    assert action.intent_longitudinal.tolist() == [0, 0, 0, 1, 1, 1, 0, 0]
+    assert action.longitudinal.tolist() == [0] + [1] * 7 and action.residual.tolist() == [0, 1, 1, 0, 0, 0, 1, 1]
+    assert action.perspective == "fps"
