@@ -10,6 +10,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 import pytest
 from corpora import write_plan
 
+
 @pytest.fixture(scope="session")
 def shared_data() -> Path:
     """The handed real videos and poses; tests that need them are left out where they are absent."""
@@ -25,7 +26,7 @@ def recordings(tmp_path_factory: pytest.TempPathFactory) -> Path:
     from worldloom.dataengine.record.vizdoom import record_many
 
     out = tmp_path_factory.mktemp("recordings")
-    record_many(out, maps=("map01", "map02"), episodes=2, seed=1, tics=150, policy="mixed",
+    record_many(out, maps=("map01", "map02"), episodes=2, seed=11, tics=150, policy="mixed",
                 workers=2, hud=False, weapon=False)
     return out
 

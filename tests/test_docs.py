@@ -31,8 +31,8 @@ def test_every_documented_command_runs(tmp_path, recordings) -> None:
         assert found, page
         for command in found:
             words = shlex.split(command, comments=True)
-            done = subprocess.run([sys.executable, "-m", "worldloom.cli", *words[1:]], cwd=tmp_path, capture_output=True,
-                                  text=True, timeout=300)
+            done = subprocess.run([sys.executable, "-m", "worldloom.cli", *words[1:]], cwd=tmp_path, timeout=300,
+                                  capture_output=True, text=True)
             assert done.returncode == 0, f"{page}: {command}\n{done.stdout[-2000:]}\n{done.stderr[-2000:]}"
             assert "Traceback" not in done.stderr, f"{page}: {command}"
 

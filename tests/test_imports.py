@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1] / "src" / "worldloom"
-VIEW = ("worldloom.schemas", "worldloom.dataengine.stage", "worldloom.dataengine.video", "worldloom.dataengine.geometry")
+VIEW = ("worldloom.schemas", "worldloom.dataengine.stage", "worldloom.dataengine.video",
+        "worldloom.dataengine.geometry")
 ALLOWED = {
     "schemas": ("worldloom.schemas",),
     "dataengine": ("worldloom.schemas", "worldloom.dataengine"),

@@ -13,7 +13,8 @@ def plan(tmp_path, text):
 
 def test_an_unknown_key_is_refused_with_its_line_and_the_nearest_name(tmp_path) -> None:
     path = plan(tmp_path, "sources:\n  - {name: a, kind: folder, path: x}\nvideos_per_prt: 3\n")
-    with pytest.raises(ConfigError, match=r"plan.yaml:3: plan has no field 'videos_per_prt'; did you mean 'videos_per_part'"):
+    wanted = r"plan.yaml:3: plan has no field 'videos_per_prt'; did you mean 'videos_per_part'"
+    with pytest.raises(ConfigError, match=wanted):
         load_config(path, Plan)
 
 

@@ -22,7 +22,8 @@ def test_every_row_type_has_a_valid_json_schema() -> None:
         jsonschema.Draft202012Validator.check_schema(json_schema(row_type))
 
 
-@given(value=st.none() | st.floats(allow_nan=False), frames=st.lists(st.integers(0, 1 << 40), max_size=5), name=st.text())
+@given(value=st.none() | st.floats(allow_nan=False), frames=st.lists(st.integers(0, 1 << 40), max_size=5),
+       name=st.text())
 def test_a_row_comes_back_from_arrow_as_it_went_in(value, frames, name) -> None:
     try:
         name.encode()
@@ -57,9 +58,9 @@ def test_no_rows_still_have_the_whole_schema() -> None:
 
 def test_a_clip_without_frames_is_refused() -> None:
     with pytest.raises(DataError, match=r"frames \[5, 5\) hold nothing"):
-        Clip(clip_id="c", video_id="v", source_id="s", start_frame=5, stop_frame=5, start_s=0.0, stop_s=0.0, num_frames=0,
-             fps=10.0, width=2, height=2, source_frames=[], frame_times_s=[], scale_x=1.0, scale_y=1.0, crop_x_px=0.0,
-             crop_y_px=0.0, media="m", media_bytes=0, media_sha256="", cut_by="start", split="train")
+        Clip(clip_id="c", video_id="v", source_id="s", start_frame=5, stop_frame=5, start_s=0.0, stop_s=0.0,
+             num_frames=0, fps=10.0, width=2, height=2, source_frames=[], frame_times_s=[], scale_x=1.0, scale_y=1.0,
+             crop_x_px=0.0, crop_y_px=0.0, media="m", media_bytes=0, media_sha256="", cut_by="start", split="train")
 
 
 def test_ids_are_the_same_on_every_machine() -> None:

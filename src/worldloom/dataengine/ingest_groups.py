@@ -27,7 +27,8 @@ class SourceFile:
 
     def identity(self) -> list[str | None]:
         """What enters the key of the part: no path of this machine."""
-        return [self.source_id, self.name, self.sha256, self.sidecar, self.sidecar_sha256, self.problem, self.same_bytes_as]
+        return [self.source_id, self.name, self.sha256, self.sidecar, self.sidecar_sha256, self.problem,
+                self.same_bytes_as]
 
 
 class HashCache:
@@ -58,7 +59,9 @@ class HashCache:
 
 def source_files(readers: Iterable[Any], corpus: Path) -> list[SourceFile]:
     """Every file of every source, sorted; the second of two equal ones names the first."""
-    cache, first, found = HashCache(corpus), {}, []
+    cache = HashCache(corpus)
+    first: dict[str, str] = {}
+    found: list[SourceFile] = []
     for reader in readers:
         for entry in sorted(reader.entries(), key=lambda e: e.name):
             file = _hashed(entry, cache)
@@ -81,7 +84,8 @@ def _hashed(entry: Any, cache: HashCache) -> SourceFile:
         sha = cache.sha256(path)
         sidecar_sha = cache.sha256(_beside(path, entry.name, sidecar)) if sidecar else None
     except OSError as error:
-        return SourceFile(entry.source_id, entry.name, str(path), None, None, None, problem=error.strerror or "unreadable")
+        problem = error.strerror or "unreadable"
+        return SourceFile(entry.source_id, entry.name, str(path), None, None, None, problem=problem)
     return SourceFile(entry.source_id, entry.name, str(path), sidecar, sha, sidecar_sha)
 
 

@@ -189,7 +189,7 @@ class _Run:
         progress = Progress(stage.name, total, quiet=self.quiet)
         results: dict[int, list[list[Any]]] = {}
         streak = 0
-        for number, key, rows in self._execute(jobs, stage):
+        for number, _, rows in self._execute(jobs, stage):
             if rows is None:
                 self._commit(jobs[number], stage, results.pop(number, []))
                 continue
@@ -199,7 +199,7 @@ class _Run:
             progress.advance(failed=int(failed))
             if streak >= FAILURES_IN_A_ROW:
                 progress.finish()
-                raise RuntimeError(f"stage {stage.name}: {streak} failures in a row, the last: {key}: {rows[-1].detail}")
+                raise RuntimeError(f"stage {stage.name}: {streak} failures in a row, the last: {rows[-1].detail}")
         progress.finish()
 
     def _rows(self, jobs: Sequence[Job], stage: Any) -> int:

@@ -75,8 +75,9 @@ class Demo:
 
         for role, maps, seed in (("train", TRAIN_MAPS, 1), ("heldout", HELDOUT_MAPS, 1001)):
             progress = Progress(f"record {role}", len(maps) * self.episodes, "episodes")
-            record_many(self.out / "recordings" / role, maps=maps, episodes=self.episodes, seed=seed,
-                        tics=self.tics, policy="mixed", hud=False, weapon=False, workers=self.workers, progress=lambda *_, p=progress: p.advance())
+            record_many(self.out / "recordings" / role, maps=maps, episodes=self.episodes, seed=seed, tics=self.tics,
+                        policy="mixed", hud=False, weapon=False, workers=self.workers,
+                        progress=lambda *_, p=progress: p.advance())
             progress.finish()
 
     def plan(self) -> dict[str, Any]:

@@ -37,6 +37,7 @@ def track(description: str, arrow: pa.DataType, *, unit: str | None = None, widt
     return dataclasses.field(metadata={"description": description, "unit": unit, "arrow": pa.list_(inner)})
 
 
+@typing.dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(column, track))
 def table(name: str, *, key: str) -> Callable[[type[Row]], type[Row]]:
     """Class decorator: a frozen row type, registered as the table `name` and keyed by the column `key`."""
     def register(cls: type[Row]) -> type[Row]:

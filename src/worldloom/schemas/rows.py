@@ -103,7 +103,7 @@ class Camera:
     camera_model: str = column("pinhole, or yshear: pitch shifts the picture, as old raycast engines draw it")
     num_frames: int = column("poses, equal to the clip's frames", unit="frames")
     world_from_cam_T44: np.ndarray = track("camera-to-world, row-major", pa.float64(), width=16)
-    intrinsics_T4: np.ndarray = track("fx, fy, cx, cy in pixels of the canonical clip", pa.float64(), width=4, unit="px")
+    intrinsics_T4: np.ndarray = track("fx, fy, cx, cy of the canonical clip", pa.float64(), width=4, unit="px")
     confidence: np.ndarray = track("trust in the pose step into each frame, 0 to 1", pa.float32())
     yaw_se_deg: np.ndarray = track("standard error of the yaw step", pa.float32(), unit="deg")
     pitch_se_deg: np.ndarray = track("standard error of the pitch step", pa.float32(), unit="deg")

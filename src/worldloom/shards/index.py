@@ -35,6 +35,20 @@ class Index:
     problems: list[str] = field(default_factory=list)
 
 
+def shards_folder(path: Path) -> Path:
+    """The folder that holds the tars: `path` itself, or the one packed mix below it (shards/<name>).
+
+    Raises:
+        ConfigError: several mixes were packed under that name.
+    """
+    packed = sorted(p.parent for p in path.glob(f"*/{INDEX_NAME}"))
+    if (path / INDEX_NAME).exists() or not packed:
+        return path
+    if len(packed) > 1:
+        raise ConfigError(f"{path}: {len(packed)} packed mixes, name one: {', '.join(p.name for p in packed)}")
+    return packed[0]
+
+
 def read_index(folder: Path) -> Index:
     """Index of a folder of shards.
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from worldloom.schemas import ConfigError, DataError
-from worldloom.shards.index import Entry, read_index
+from worldloom.shards.index import Entry, read_index, shards_folder
 from worldloom.shards.order import order, rank_part
 from worldloom.shards.sample import LoadedSample, read_members
 
@@ -29,7 +29,7 @@ class Loader:
                  shuffle: bool = True) -> None:
         if not 0 <= rank < world_size:
             raise ConfigError(f"rank {rank} of {world_size}; ranks count from 0")
-        self.folder, self.rank, self.world_size = Path(shards_dir), rank, world_size
+        self.folder, self.rank, self.world_size = shards_folder(Path(shards_dir)), rank, world_size
         self.seed, self.shuffle, self.epoch, self.position = seed, shuffle, 0, 0
         index = read_index(self.folder)
         self.entries, self.digest, self.problems = index.entries, index.digest, index.problems

@@ -27,7 +27,7 @@ def rollout_command(
     out: Annotated[Path, typer.Option(help="PNG to write: true and generated frames.")] = Path("rollout.png"),
     frames: Annotated[int, typer.Option(min=1, help="Frames to generate.")] = 8,
     clips: Annotated[int, typer.Option(min=1, help="Start frames to roll out from.")] = 6,
-    steps: Annotated[int, typer.Option(min=1, help="Sampling steps a chunk.")] = 2,
+    steps: Annotated[int, typer.Option(min=1, help="Sampling steps a chunk.")] = 1,
     seed: Annotated[int, typer.Option(min=0)] = 1,
 ) -> None:
     """Roll a model out from true frames under the true commands, and draw it beside the truth."""
@@ -42,7 +42,7 @@ def evaluate_command(
     shards: Annotated[Path, typer.Argument(help="Packed shard folder the model was not trained on.")],
     clips: Annotated[int, typer.Option(min=2, help="Clips to roll out.")] = 64,
     frames: Annotated[int, typer.Option(min=1, help="Frames to generate from each.")] = 8,
-    steps: Annotated[int, typer.Option(min=1, help="Sampling steps a chunk.")] = 2,
+    steps: Annotated[int, typer.Option(min=1, help="Sampling steps a chunk.")] = 1,
     out: Annotated[Path | None, typer.Option(help="Folder for the card, arrays and pictures.")] = None,
 ) -> None:
     """Measure command following and write evaluation.json."""

@@ -42,11 +42,12 @@ def sample_chunk(model: SmallModel, context_BSCHW: Tensor, actions_BT6: Tensor, 
     return clean
 
 
-def rollout(model: SmallModel, context_BSHWC: np.ndarray, actions_BT6: np.ndarray, *, steps: int = 2,
+def rollout(model: SmallModel, context_BSHWC: np.ndarray, actions_BT6: np.ndarray, *, steps: int = 1,
             seed: int = 0) -> np.ndarray:
     """Frames (B, T, H, W, 3) uint8 that follow `context_BSHWC` under the commands `actions_BT6`.
 
-    A chunk is made from the last clean or generated frames only, so later commands cannot change earlier frames.
+    A chunk is made from the last clean or generated frames only, so later commands cannot change earlier frames. One
+    step is the default: a briefly trained model predicts a mean, and further steps only return noise to it.
     """
     parts = [slice(start, start + BATCH) for start in range(0, len(context_BSHWC), BATCH)]
     generator = torch.Generator().manual_seed(seed)

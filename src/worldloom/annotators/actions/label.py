@@ -21,9 +21,9 @@ _TELEPORT_DEG, _TELEPORT_TIMES = 25.0, 8.0
 _STILL_M_S, _MOVING_M_S = 0.08, 0.20
 _STILL_SHARE, _MOVING_SHARE = 0.15, 0.35      # of the clip's median moving speed
 _KEEP_S = 0.5                          # a speed between the bands keeps its state this long
-_SEEN_PX_S = 7.7                       # estimated travel: image motion that rotation leaves, a second
-_VOTE_S = 0.17
-_COHERENT = 0.6                        # length of the mean travel direction over a vote
+_SEEN_PX_S = 12.0                      # estimated travel: image motion that rotation leaves, a second
+_VOTE_S = 0.3
+_COHERENT = 0.75                       # length of the mean travel direction over a vote
 _GRAVITY_M_S2 = 9.81
 
 

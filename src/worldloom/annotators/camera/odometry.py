@@ -13,7 +13,7 @@ import cv2
 import numpy as np
 
 from worldloom.annotators.camera.overlay import usable_mask
-from worldloom.annotators.camera.rotation import facing, fit_rotation, fit_yaw_shear, project, travel_given_rotation
+from worldloom.annotators.camera.rotation import facing, fit_rotation, fit_yaw_shear, travel_given_rotation
 from worldloom.annotators.camera.tracks import follow
 from worldloom.dataengine.geometry import poses as P
 from worldloom.dataengine.geometry.smooth import hampel
@@ -24,7 +24,7 @@ STILL_PX = 0.18           # rotation alone explains a neighbouring pair when it 
 STILL_WIDE_PX = 0.40      # the same over the wider baseline
 _BASELINE_S = 0.115       # travel direction is read over this time
 _WIDE_TURN_DEG = 8.0      # but never over more turn than this
-_SE_FLOOR_DEG = 0.02
+_SE_FLOOR_DEG = 0.04
 _JERK_COST = 0.25         # a radian of change from the last step, in mean squared pixels of epipolar error
 _REFINE = {"loss_type": "CAUCHY", "loss_scale": 0.3, "max_iterations": 25}
 
@@ -251,7 +251,7 @@ def _motion(steps: list[_Step], wide: list[_Step], lens: Lens, overlay_share: fl
 
 
 def _standard_error(rest_px: np.ndarray, tracks: np.ndarray, lens: Lens) -> np.ndarray:
-    """Degrees: tracking scatter over the root of the tracks, three times that where travel is fitted too; floored."""
-    scatter_px = np.where(rest_px < STILL_PX, rest_px, 3 * np.clip(rest_px, 0.3, 2.0))
+    """Degrees: tracking scatter over the root of the tracks, five times that where travel is fitted too; floored."""
+    scatter_px = np.where(rest_px < STILL_PX, rest_px, 5 * np.clip(rest_px, 0.3, 2.0))
     error = np.degrees(scatter_px / lens.fx) / np.sqrt(np.maximum(tracks, 1.0))
     return np.where(tracks < MIN_TRACKS, 180.0, np.maximum(error, _SE_FLOOR_DEG)) * (np.arange(len(tracks)) > 0)

@@ -55,7 +55,7 @@ def fit_yaw_shear(
 
 
 def travel_given_rotation(a_N3: np.ndarray, b_N3: np.ndarray, rotation: np.ndarray, rounds: int = 4) -> np.ndarray:
-    """Unit t (3,) with b ~ depth rotation a + t for a known rotation, by epipolar least squares; most depths positive."""
+    """Unit t (3,) with b ~ depth rotation a + t for a known rotation, by robust epipolar least squares."""
     turned = a_N3 @ rotation.T
     turned = turned / turned[:, 2:]
     normal = np.cross(turned, b_N3)

@@ -69,8 +69,10 @@ class CameraStage:
         motion = odometry.estimate(gray_THW, lens, clip.fps)
         return Camera(
             clip_id=clip.clip_id, estimator=f"odometry/{self.version}", pose_source="estimated",
-            camera_model=lens.model, num_frames=clip.num_frames, world_from_cam_T44=odometry.integrate(motion, lens).reshape(-1, 16),
-            intrinsics_T4=np.tile((lens.fx, lens.fy, lens.cx, lens.cy), (clip.num_frames, 1)), confidence=motion.confidence.astype(np.float32),
+            camera_model=lens.model, num_frames=clip.num_frames,
+            world_from_cam_T44=odometry.integrate(motion, lens).reshape(-1, 16),
+            intrinsics_T4=np.tile((lens.fx, lens.fy, lens.cx, lens.cy), (clip.num_frames, 1)),
+            confidence=motion.confidence.astype(np.float32),
             yaw_se_deg=motion.yaw_se_deg.astype(np.float32), pitch_se_deg=motion.pitch_se_deg.astype(np.float32),
             parallax_px=motion.parallax_px.astype(np.float32), is_calibrated=is_calibrated, scale_status="relative",
             metres_per_unit=None, scale_spread=None, gravity_source="assumed", gravity_confidence=0.5)

@@ -51,10 +51,11 @@ def ask(query: str, corpus: Path) -> Any:
 
     con = open_catalog(corpus)
     try:
-        relation = con.sql(query)
-        if relation is None:
-            raise ConfigError("the query gives no rows; ask with SELECT")
-        return relation.to_arrow_table()
+        kinds = [statement.type for statement in con.extract_statements(query)]
+        if kinds not in ([duckdb.StatementType.SELECT], [duckdb.StatementType.EXPLAIN]):
+            names = ", ".join(kind.name for kind in kinds) or "nothing"
+            raise ConfigError(f"query: one SELECT is wanted, found {names}; the catalog can be read and nothing else")
+        return con.sql(query).to_arrow_table()
     except duckdb.Error as error:
         raise ConfigError(f"query: {' '.join(str(error).split())}") from None
 

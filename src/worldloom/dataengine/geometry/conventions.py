@@ -1,7 +1,8 @@
 """Pose conventions to and from the canonical one: camera-to-world, OpenCV axes, world y down.
 
 A convention is "direction/axes/form", such as "w2c/opengl/quat_wxyz". World and camera share the axes: opencv is x
-right, y down, z forward; opengl x right, y up, z backward; ned x forward, y right, z down; unreal x forward, y right, z up.
+right, y down, z forward; opengl x right, y up, z backward; ned x forward, y right, z down; unreal x forward, y right,
+z up.
 """
 
 from __future__ import annotations

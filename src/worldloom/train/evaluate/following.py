@@ -7,13 +7,14 @@ frames first; then come true commands, commands of other clips, negated commands
 from __future__ import annotations
 
 import json
+import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from worldloom.train.data import FrameBank
+from worldloom.train.data import FrameBank, read_shards
 from worldloom.train.evaluate.yaw import yaw_track
 from worldloom.train.models.small import SmallModel
 from worldloom.train.rollout import rollout
@@ -33,7 +34,7 @@ class TestClips:
     intrinsics_B4: np.ndarray
 
 
-def evaluate_following(checkpoint: Path, shards_dir: Path, clips: int = 64, frames: int = 8, *, steps: int = 2,
+def evaluate_following(checkpoint: Path, shards_dir: Path, clips: int = 64, frames: int = 8, *, steps: int = 1,
                        out: Path | None = None, seed: int = 1) -> dict[str, Any]:
     """Measure command following of a checkpoint on packed shards it was not trained on.
 
@@ -43,15 +44,14 @@ def evaluate_following(checkpoint: Path, shards_dir: Path, clips: int = 64, fram
     import torch
 
     from worldloom.train.checkpoint import load_model
-    from worldloom.train.data import read_shards
     from worldloom.train.evaluate.card import write_card
     from worldloom.train.evaluate.strips import write_strips
 
     model, state = load_model(checkpoint)
     torch.set_num_threads(json.loads(state.config_json)["threads"])
     folder = Path(out) if out else Path(checkpoint).parent / "evaluation"
-    bank = read_shards([Path(shards_dir)], folder / "bank", model.config.height, model.config.width)
-    test = choose_clips(bank, model.config.context, frames, clips, seed)
+    folder.mkdir(parents=True, exist_ok=True)
+    test = _read_clips(model, Path(shards_dir), frames, clips, seed)
     figures, arrays = measure_following(model, test, steps=steps, seed=seed)
     np.savez_compressed(folder / "following.npz", **arrays)
     write_strips(folder / "following.png", test, arrays["generated_BTHWC"], arrays["measured_deg_BT"])
@@ -59,19 +59,14 @@ def evaluate_following(checkpoint: Path, shards_dir: Path, clips: int = 64, fram
     return figures
 
 
-def rollout_strips(checkpoint: Path, shards_dir: Path, out: Path, *, clips: int = 6, frames: int = 8, steps: int = 2,
+def rollout_strips(checkpoint: Path, shards_dir: Path, out: Path, *, clips: int = 6, frames: int = 8, steps: int = 1,
                    seed: int = 1) -> Path:
     """Draw rollouts from true frames under the true commands beside the truth; returns `out`."""
-    import tempfile
-
     from worldloom.train.checkpoint import load_model
-    from worldloom.train.data import read_shards
     from worldloom.train.evaluate.strips import write_strips
 
     model, _ = load_model(checkpoint)
-    with tempfile.TemporaryDirectory() as folder:
-        bank = read_shards([Path(shards_dir)], Path(folder), model.config.height, model.config.width)
-        test = choose_clips(bank, model.config.context, frames, clips, seed)
+    test = _read_clips(model, Path(shards_dir), frames, clips, seed)
     made = _roll(model, test, test.actions_BT6, steps)
     write_strips(out, test, made, _measure(test, made), rows=clips)
     return out
@@ -108,7 +103,7 @@ def validate_estimator(test: TestClips) -> dict[str, float]:
     return {"estimator_r": fit[0], "estimator_slope": fit[1]}
 
 
-def measure_following(model: SmallModel, test: TestClips, *, steps: int = 2,
+def measure_following(model: SmallModel, test: TestClips, *, steps: int = 1,
                       seed: int = 1) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     """Figures and the arrays behind them; see the module's first lines for what is compared."""
     commands = test.actions_BT6[..., 1]
@@ -130,7 +125,7 @@ def measure_following(model: SmallModel, test: TestClips, *, steps: int = 2,
                      "actions_BT6": test.actions_BT6, "measured_deg_BT": measured}
 
 
-def counterfactual_means(model: SmallModel, test: TestClips, steps: int = 2) -> dict[float, float]:
+def counterfactual_means(model: SmallModel, test: TestClips, steps: int = 1) -> dict[float, float]:
     """Mean measured yaw when every clip gets one constant yaw command and nothing else."""
     means = {}
     for command in COUNTERFACTUAL_DEG:
@@ -150,6 +145,13 @@ def _controls(model: SmallModel, test: TestClips, steps: int, seed: int) -> dict
     return {"shuffled_r": _fit(test.actions_BT6[..., 1], turned)[0],
             "shuffled_commands_r": _fit(shuffled[..., 1], turned)[0],
             "psnr_negated": _psnr(_roll(model, test, negated, steps), test.frames_BTHWC)}
+
+
+def _read_clips(model: SmallModel, shards_dir: Path, frames: int, clips: int, seed: int) -> TestClips:
+    """Test windows of packed shards; the frame bank is gone afterwards."""
+    with tempfile.TemporaryDirectory() as folder:
+        bank = read_shards([shards_dir], Path(folder), model.config.height, model.config.width)
+        return choose_clips(bank, model.config.context, frames, clips, seed)
 
 
 def _roll(model: SmallModel, test: TestClips, actions_BT6: np.ndarray, steps: int) -> np.ndarray:
