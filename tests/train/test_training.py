@@ -106,3 +106,12 @@ def test_a_minute_of_training_makes_a_model_that_follows_its_commands(tmp_path) 
     assert figures["estimator_r"] > 0.95
     assert figures["yaw_r"] > 0.5 and figures["counterfactual_spread_deg"] > 2
     assert figures["psnr"] > figures["psnr_negated"]
+
+
+def test_actions_between_kept_frames_are_composed() -> None:
+    from worldloom.train.data import compose_actions
+
+    rows = np.array([[0, 0, 0, 0, 1, 0], [1, 2, 1, 0, 1, 0], [1, 3, 1, -1, 1, 1], [0, -4, 0, -1, 1, 0],
+                     [0, 1, 1, 1, 1, 0], [9, 9, 1, 1, 1, 1]], np.float32)
+    wanted = np.array([[0, 0, 0, 0, 1, 0], [2, 5, 1, -1, 1, 1], [0, -3, 1, 0, 1, 0]], np.float32)
+    assert (compose_actions(rows, 2) == wanted).all() and (compose_actions(rows, 1) == rows).all()

@@ -60,6 +60,7 @@ class TrainConfig(_Config):
     grad_clip: float = Field(1.0, gt=0)
     context_noise: float = Field(0.06, ge=0)    # largest noise put on context frames, in units of [-1, 1] pixels
     average_decay: float = Field(0.99, ge=0, lt=1)
+    frame_stride: int = Field(1, ge=1)          # train on every n-th frame; the actions between are composed
     seed: int = Field(0, ge=0)
     threads: int = Field(1, ge=1)               # more threads than free cores is many times slower
     precision: Literal["no", "bf16"] = "bf16"

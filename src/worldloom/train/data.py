@@ -62,8 +62,10 @@ class ClipSample(Protocol):
 
 
 def fill_bank(samples: Iterable[ClipSample], folder: Path, height: int, width: int,
-              mix: str | None = None) -> FrameBank:
-    """Resize the frames of loader samples into one memory-mapped file under `folder`, one clip in memory at a time.
+              mix: str | None = None, stride: int = 1) -> FrameBank:
+    """Resize every `stride`-th frame of loader samples into one memory-mapped file under `folder`.
+
+    One clip is in memory at a time. Labels are best measured at the full rate and composed afterwards.
 
     Raises:
         DataError: there is no sample, or one has another number of frames than actions.
@@ -74,11 +76,11 @@ def fill_bank(samples: Iterable[ClipSample], folder: Path, height: int, width: i
     with path.open("wb") as file:
         for sample in samples:
             decoded = sample.decode()
-            frames = resize_frames(decoded, height, width)
-            if len(frames) != len(sample["actions_T6"]):
-                raise DataError(f"sample {sample['key']}: {len(frames)} frames but {len(sample['actions_T6'])} actions")
+            if len(decoded) != len(sample["actions_T6"]):
+                raise DataError(f"sample {sample['key']}: {len(decoded)} frames, {len(sample['actions_T6'])} actions")
+            frames = resize_frames(decoded[::stride], height, width)
             file.write(frames.tobytes())
-            actions.append(np.asarray(sample["actions_T6"], np.float32))
+            actions.append(compose_actions(np.asarray(sample["actions_T6"], np.float32), stride))
             lengths.append(len(frames))
             intrinsics.append(_scaled_intrinsics(sample["intrinsics_T4"], decoded.shape[1:3], (height, width)))
     if not lengths:
@@ -86,6 +88,23 @@ def fill_bank(samples: Iterable[ClipSample], folder: Path, height: int, width: i
     frames_FHWC = np.memmap(path, np.uint8, "r", shape=(sum(lengths), height, width, 3))
     clips = np.repeat(np.arange(len(lengths)), lengths)
     return FrameBank(frames_FHWC, np.concatenate(actions), clips, np.stack(intrinsics), mix)
+
+
+def compose_actions(actions_T6: np.ndarray, stride: int) -> np.ndarray:
+    """Actions into every `stride`-th frame: angles add up, movement goes by majority, a jump anywhere counts.
+
+    Row 0 is at rest; row k composes rows (k - 1) stride + 1 ... k stride.
+    """
+    if stride == 1:
+        return actions_T6
+    kept = (len(actions_T6) - 1) // stride
+    groups_KS6 = actions_T6[1:1 + kept * stride].reshape(kept, stride, 6)
+    composed = np.zeros((kept + 1, 6), np.float32)
+    composed[:, 4] = actions_T6[0, 4]
+    composed[1:, :2] = groups_KS6[..., :2].sum(1)
+    composed[1:, 2:4] = np.sign(groups_KS6[..., 2:4].sum(1))
+    composed[1:, 5] = groups_KS6[..., 5].max(1)
+    return composed
 
 
 def resize_frames(frames_THWC: np.ndarray, height: int, width: int) -> np.ndarray:
@@ -101,13 +120,13 @@ def resize_frames(frames_THWC: np.ndarray, height: int, width: int) -> np.ndarra
     return out
 
 
-def read_shards(folders: Sequence[Path], cache: Path, height: int, width: int) -> FrameBank:
+def read_shards(folders: Sequence[Path], cache: Path, height: int, width: int, stride: int = 1) -> FrameBank:
     """Frame bank of one pass over packed shards, in sample order without shuffling."""
     from worldloom.shards.loader import Loader
 
     loaders = [Loader(Path(folder), shuffle=False) for folder in folders]
     mix = "+".join(dict.fromkeys(loader.digest for loader in loaders))
-    return fill_bank(chain.from_iterable(loaders), cache, height, width, mix)
+    return fill_bank(chain.from_iterable(loaders), cache, height, width, mix, stride)
 
 
 def _scaled_intrinsics(known_T4: np.ndarray | None, source: tuple[int, int], target: tuple[int, int]) -> np.ndarray:

@@ -25,7 +25,8 @@ CODEC_FRAMES = 512
 def train_model(config: TrainConfig) -> Path:
     """Read the shards, train (or go on from out/checkpoint.pt), and return the path of the checkpoint."""
     torch.set_num_threads(config.threads)
-    bank = read_shards(config.shards, config.out / "bank", config.model.height, config.model.width)
+    bank = read_shards(config.shards, config.out / "bank", config.model.height, config.model.width,
+                       config.frame_stride)
     return train_on_bank(config, bank)
 
 

@@ -48,10 +48,11 @@ def evaluate_following(checkpoint: Path, shards_dir: Path, clips: int = 64, fram
     from worldloom.train.evaluate.strips import write_strips
 
     model, state = load_model(checkpoint)
-    torch.set_num_threads(json.loads(state.config_json)["threads"])
+    config = json.loads(state.config_json)
+    torch.set_num_threads(config["threads"])
     folder = Path(out) if out else Path(checkpoint).parent / "evaluation"
     folder.mkdir(parents=True, exist_ok=True)
-    test = _read_clips(model, Path(shards_dir), frames, clips, seed)
+    test = _read_clips(model, Path(shards_dir), frames, clips, seed, config["frame_stride"])
     figures, arrays = measure_following(model, test, steps=steps, seed=seed)
     np.savez_compressed(folder / "following.npz", **arrays)
     write_strips(folder / "following.png", test, arrays["generated_BTHWC"], arrays["measured_deg_BT"])
@@ -65,14 +66,16 @@ def rollout_strips(checkpoint: Path, shards_dir: Path, out: Path, *, clips: int 
     from worldloom.train.checkpoint import load_model
     from worldloom.train.evaluate.strips import write_strips
 
-    model, _ = load_model(checkpoint)
-    test = _read_clips(model, Path(shards_dir), frames, clips, seed)
+    model, state = load_model(checkpoint)
+    stride = json.loads(state.config_json)["frame_stride"]
+    test = _read_clips(model, Path(shards_dir), frames, clips, seed, stride)
     made = _roll(model, test, test.actions_BT6, steps)
     write_strips(out, test, made, _measure(test, made), rows=clips)
     return out
 
 
-def choose_clips(bank: FrameBank, context: int, frames: int, clips: int, seed: int) -> TestClips:
+def choose_clips(bank: FrameBank, context: int, frames: int, clips: int, seed: int,
+                stride: int) -> TestClips:
     """Windows drawn towards turning and away from walking, at most one from any stretch of context + frames.
 
     A step past a near wall looks like a turn to any estimator of pure rotation; `estimator_r` on the true frames of
@@ -147,10 +150,11 @@ def _controls(model: SmallModel, test: TestClips, steps: int, seed: int) -> dict
             "psnr_negated": _psnr(_roll(model, test, negated, steps), test.frames_BTHWC)}
 
 
-def _read_clips(model: SmallModel, shards_dir: Path, frames: int, clips: int, seed: int) -> TestClips:
+def _read_clips(model: SmallModel, shards_dir: Path, frames: int, clips: int, seed: int,
+                stride: int) -> TestClips:
     """Test windows of packed shards; the frame bank is gone afterwards."""
     with tempfile.TemporaryDirectory() as folder:
-        bank = read_shards([shards_dir], Path(folder), model.config.height, model.config.width)
+        bank = read_shards([shards_dir], Path(folder), model.config.height, model.config.width, stride)
         return choose_clips(bank, model.config.context, frames, clips, seed)
 
 
