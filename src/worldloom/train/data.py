@@ -77,7 +77,8 @@ def fill_bank(samples: Iterable[ClipSample], folder: Path, height: int, width: i
         for sample in samples:
             decoded = sample.decode()
             if len(decoded) != len(sample["actions_T6"]):
-                raise DataError(f"sample {sample['key']}: {len(decoded)} frames, {len(sample['actions_T6'])} actions")
+                actions_found = len(sample["actions_T6"])
+                raise DataError(f"sample {sample['key']}: {len(decoded)} frames but {actions_found} actions")
             frames = resize_frames(decoded[::stride], height, width)
             file.write(frames.tobytes())
             actions.append(compose_actions(np.asarray(sample["actions_T6"], np.float32), stride))

@@ -74,8 +74,7 @@ def rollout_strips(checkpoint: Path, shards_dir: Path, out: Path, *, clips: int 
     return out
 
 
-def choose_clips(bank: FrameBank, context: int, frames: int, clips: int, seed: int,
-                stride: int) -> TestClips:
+def choose_clips(bank: FrameBank, context: int, frames: int, clips: int, seed: int) -> TestClips:
     """Windows drawn towards turning and away from walking, at most one from any stretch of context + frames.
 
     A step past a near wall looks like a turn to any estimator of pure rotation; `estimator_r` on the true frames of
