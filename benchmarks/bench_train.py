@@ -1,6 +1,6 @@
 """Ten minutes of training, then command following on maps never trained on, against gates; one seed.
 
-    python benchmarks/bench_train.py --shards packed/train --held packed/held --out bench
+    python benchmarks/bench_train.py --demo demo --out bench_train
 
 Prints a table and exits with 1 when a gate fails. The figures depend on how many steps the machine manages in the time,
 so the table names the steps.
@@ -13,6 +13,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from worldloom.demo.pipeline import TRAIN_STRIDE, Demo
 from worldloom.train import TrainConfig, evaluate_following, train_model
 
 GATES = {  # figure: smallest value that passes
@@ -31,18 +32,22 @@ def figures_against_gates(figures: dict[str, Any]) -> list[tuple[str, float, flo
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--shards", type=Path, nargs="+", required=True, help="packed shards to train on")
-    parser.add_argument("--held", type=Path, required=True, help="packed shards of maps never trained on")
+    parser.add_argument("--demo", type=Path, default=Path("demo"), help="the demo's folder; made where it is missing")
     parser.add_argument("--out", type=Path, default=Path("bench_train"))
     parser.add_argument("--minutes", type=float, default=10.0)
     parser.add_argument("--seed", type=int, default=0)
     args = parser.parse_args()
-    config = TrainConfig(shards=tuple(args.shards), out=args.out, minutes=args.minutes, seed=args.seed)
-    checkpoint = train_model(config)
+    demo = Demo(args.demo)
+    demo.record()
+    demo.label()
+    shards, held = demo.pack("train"), demo.pack("heldout")
+    assert shards is not None and held is not None
+    checkpoint = train_model(TrainConfig(shards=shards, out=args.out, minutes=args.minutes, seed=args.seed,
+                                         frame_stride=TRAIN_STRIDE))
     from worldloom.train.checkpoint import load_checkpoint
 
     steps = load_checkpoint(checkpoint).step
-    figures = evaluate_following(checkpoint, args.held)
+    figures = evaluate_following(checkpoint, held)
     rows = figures_against_gates(figures)
     print(f"{args.minutes:g} min, {steps} steps, {figures['clips']} clips of {figures['frames']} frames, "
           f"estimator r on true frames {figures['estimator_r']:.3f}, shuffled r {figures['shuffled_r']:.3f}")

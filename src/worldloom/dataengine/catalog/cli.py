@@ -131,5 +131,6 @@ def failures_command(
     from worldloom.dataengine.catalog import open_catalog
 
     con = open_catalog(corpus)
-    show(con.execute("SELECT stage, row_key, error, detail FROM failure WHERE ? IS NULL OR stage = ? "
-                     "ORDER BY stage, row_key", [stage, stage]).to_arrow_table(), limit=10_000)
+    found = con.sql("SELECT stage, row_key, error, detail FROM failure WHERE $1 IS NULL OR stage = $1 "
+                    "ORDER BY stage, row_key", params=[stage])
+    show(found.to_arrow_table(), limit=10_000)
