@@ -264,3 +264,10 @@ def test_intent_is_the_key_applied_on_the_way_into_each_frame(tmp_path):
     assert action.intent_longitudinal.tolist() == [0, 0, 0, 1, 1, 1, 0, 0]
     assert action.longitudinal.tolist() == [0] + [1] * 7 and action.residual.tolist() == [0, 1, 1, 0, 0, 0, 1, 1]
     assert action.perspective == "fps"
+
+
+def test_steps_that_could_not_be_seen_go_on_as_the_camera_turned_and_say_how_unsure_they_are() -> None:
+    seen = np.array([False, True, False, False, True, True, False])
+    filled, error = odometry.bridged(np.array([0.0, 4.0, 0.0, 0.0, 1.0, 2.0, 0.0]), seen)
+    assert filled.tolist() == [0, 4, 3, 2, 1, 2, 0]
+    assert error[2:4].tolist() == [3, 3] and np.isnan(error[[0, 1, 4, 5, 6]]).all()

@@ -155,7 +155,9 @@ class SelectionStage:
 
 def selection_report(rows: Iterable[Selection]) -> dict[str, Any]:
     """Counts of a selection: clips, kept, dropped; `reasons` counts a clip under each of its reasons, `first` once."""
-    every, first, clips, kept = Counter(), Counter(), 0, 0
+    every: Counter[str] = Counter()
+    first: Counter[str] = Counter()
+    clips, kept = 0, 0
     for row in rows:
         clips, kept = clips + 1, kept + row.kept
         every.update(reason["reason"] for reason in row.reasons)

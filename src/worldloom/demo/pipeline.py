@@ -57,7 +57,10 @@ class Demo:
         training = self.out / "training"
         if train_shards is not None:
             checkpoint = self._timed("train", lambda: self.train(train_shards, training))
-            self._timed("evaluate", lambda: self.evaluate(checkpoint, heldout_shards or train_shards, training))
+            if heldout_shards is None:
+                say("no clip is held out: the model is evaluated on clips it was trained on")
+            shards, seen = heldout_shards or train_shards, heldout_shards is None
+            self._timed("evaluate", lambda: self.evaluate(checkpoint, shards, training, seen))
         publish_catalog(self.corpus)
         return self._timed("report", lambda: self.report(training, train_shards))
 
@@ -137,14 +140,15 @@ class Demo:
         stride = TRAIN_STRIDE if self.videos is None else 1
         return train_model(TrainConfig(shards=(shards,), out=training, minutes=self.minutes, frame_stride=stride))
 
-    def evaluate(self, checkpoint: Path, shards: Path, training: Path) -> None:
-        """Score action following on clips never trained on, and put the figures into the catalog."""
+    def evaluate(self, checkpoint: Path, shards: Path, training: Path, seen: bool) -> None:
+        """Score action following and put the figures into the catalog; `seen` clips are the training ones."""
         from worldloom.train.evaluate.card import evaluation_rows
         from worldloom.train.evaluate.following import evaluate_following
 
         evaluate_following(checkpoint, shards)
         card = json.loads((training / "evaluation" / "evaluation.json").read_text())
-        write_table(self.corpus, "evaluation", card["checkpoint"], evaluation_rows(card), Evaluation)
+        detail = f"generated frames, yaw by rotation search; {'training' if seen else 'held-out'} clips"
+        write_table(self.corpus, "evaluation", card["checkpoint"], evaluation_rows(card, detail), Evaluation)
 
     def report(self, training: Path, shards: Path | None) -> Path:
         from worldloom.report.page import write_report

@@ -120,7 +120,7 @@ def scan_tar(path: Path) -> tuple[list[Entry], list[str]]:
             problems.append(f"{path.name}: member {info.name} of key {key} is there twice")
             spoiled.add(key)
         members[key][suffix] = [info.offset_data, info.size]
-    usable = []
+    usable: list[Entry] = []
     for key, places in members.items():
         missing = [f"{key}.{s}" for s in REQUIRED if s not in places]
         if missing:

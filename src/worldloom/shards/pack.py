@@ -75,7 +75,9 @@ def pack(corpus: Path, mix_path: Path, shard_bytes: int = SHARD_BYTES) -> PackRe
 
 def _write_shards(corpus: Path, con: duckdb.DuckDBPyConnection, compiled: CompiledMix, folder: Path,
                   shard_bytes: int) -> tuple[list[dict[str, Any]], int]:
-    notes, reused, group, size = [], 0, [], 0
+    notes: list[dict[str, Any]] = []
+    group: list[Ready] = []
+    reused, size = 0, 0
     for ready in _ready(con, compiled):
         if group and size + ready.bytes > shard_bytes:
             reused += _write_shard(corpus, folder, group, notes)
@@ -134,7 +136,7 @@ def _ready(con: duckdb.DuckDBPyConnection, compiled: CompiledMix) -> Iterator[Re
     for start in range(0, len(compiled.rows), BATCH):
         items = compiled.rows[start:start + BATCH]
         ids = sorted({item.clip_id for item in items})
-        clips, actions, cameras, captions = (_rows(con, *of, ids) for of in (
+        clips, actions, cameras, captions = (_rows(con, table, row_type, ids) for table, row_type in (
             ("clip", Clip), ("action", Action), ("camera", Camera), ("caption", Caption)))
         for item in items:
             clip, action, camera = clips[item.clip_id], actions[item.clip_id], cameras[item.clip_id]
@@ -143,7 +145,7 @@ def _ready(con: duckdb.DuckDBPyConnection, compiled: CompiledMix) -> Iterator[Re
             yield Ready(item, sample_key(item.ordinal, item.clip_id), clip, labels)
 
 
-def _rows(con: duckdb.DuckDBPyConnection, table: str, row_type: type, ids: list[str]) -> dict[str, Any]:
+def _rows(con: duckdb.DuckDBPyConnection, table: str, row_type: type[Any], ids: list[str]) -> dict[str, Any]:
     query = f'SELECT * FROM "{table}" WHERE clip_id IN (SELECT unnest(?))'
     data = con.sql(query, params=[ids]).to_arrow_table()
     rows = {row.clip_id: row for row in from_table(data, row_type)}
@@ -209,4 +211,6 @@ def _sample_rows(compiled: CompiledMix, notes: list[dict[str, Any]]) -> list[Sam
 def catalog_samples(corpus: Path, mix: str) -> int:
     """Samples that the catalog lists for a mix."""
     con = open_catalog(corpus)
-    return con.execute("SELECT count(*) FROM sample WHERE mix = ?", [mix]).fetchone()[0]
+    row = con.execute("SELECT count(*) FROM sample WHERE mix = ?", [mix]).fetchone()
+    assert row is not None  # count(*) always gives a row
+    return row[0]

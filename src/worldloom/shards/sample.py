@@ -84,7 +84,7 @@ def decode_video(data: bytes, num_frames: int, height: int | None, width: int | 
 
     frames = []
     try:
-        with av.open(io.BytesIO(data)) as container:
+        with av.open(io.BytesIO(data), "r") as container:
             stream = container.streams.video[0]
             stream.codec_context.thread_count = 1
             for frame in container.decode(stream):

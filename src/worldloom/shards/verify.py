@@ -78,7 +78,7 @@ def _places(folder: Path, document: dict, entries: list[Entry]) -> list[str]:
 def _gaps(tars: list[str]) -> list[str]:
     """Numbers that are skipped in names such as s-000.tar, s-002.tar."""
     numbered = [m for name in tars if (m := re.fullmatch(r"(.*?)(\d+)\.tar", name))]
-    problems = []
+    problems: list[str] = []
     for stem in sorted({m[1] for m in numbered}):
         numbers = {int(m[2]): len(m[2]) for m in numbered if m[1] == stem}
         width = max(numbers.values())

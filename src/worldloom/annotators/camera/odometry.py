@@ -234,9 +234,12 @@ def _motion(steps: list[_Step], wide: list[_Step], lens: Lens, overlay_share: fl
 
     raw_yaw = at_rest_first([math.degrees(s.yaw) for s in steps])
     raw_pitch = at_rest_first([math.degrees(s.pitch) for s in steps])
+    tracks = at_rest_first([s.tracks for s in steps])
+    seen = tracks >= MIN_TRACKS
+    raw_yaw, yaw_gap = bridged(raw_yaw, seen)
+    raw_pitch, pitch_gap = bridged(raw_pitch, seen)
     yaw, pitch = hampel(raw_yaw, floor=0.004 * 57.3), hampel(raw_pitch, floor=0.004 * 57.3)
     yaw[0] = pitch[0] = 0.0
-    tracks = at_rest_first([s.tracks for s in steps])
     rest = at_rest_first([s.rest_px for s in steps])
     error = _standard_error(rest, tracks, lens)
     inliers = at_rest_first([min(near.inliers, far.inliers) for near, far in zip(steps, wide, strict=True)])
@@ -244,10 +247,28 @@ def _motion(steps: list[_Step], wide: list[_Step], lens: Lens, overlay_share: fl
     confidence = inliers * np.clip(fewest / 60, 0, 1)
     confidence[0] = 1.0
     return Motion(
-        yaw_deg=yaw, pitch_deg=pitch, yaw_se_deg=np.hypot(error, raw_yaw - yaw),
-        pitch_se_deg=np.hypot(error, raw_pitch - pitch), direction_T3=at_rest_first([s.direction for s in wide]),
+        yaw_deg=yaw, pitch_deg=pitch, yaw_se_deg=np.where(np.isnan(yaw_gap), np.hypot(error, raw_yaw - yaw), yaw_gap),
+        pitch_se_deg=np.where(np.isnan(pitch_gap), np.hypot(error, raw_pitch - pitch), pitch_gap),
+        direction_T3=at_rest_first([s.direction for s in wide]),
         parallax_px=at_rest_first([s.rest_px for s in wide]), confidence=confidence, tracks=tracks.astype(int),
         overlay_share=overlay_share)
+
+
+def bridged(steps_deg_T: np.ndarray, seen_T: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Steps with unseen ones between two seen ones put on the line between them, as a turning camera goes on turning.
+
+    Also their standard error, NaN elsewhere: what the two ends differ by, at least 2 degrees. Unseen steps with
+    nothing seen on one side stay as they are.
+    """
+    known = np.flatnonzero(seen_T)
+    filled, error = steps_deg_T.copy(), np.full(len(steps_deg_T), np.nan)
+    if not len(known):
+        return filled, error
+    inside = ~seen_T & (np.arange(len(seen_T)) > known[0]) & (np.arange(len(seen_T)) < known[-1])
+    filled[inside] = np.interp(np.flatnonzero(inside), known, steps_deg_T[known])
+    after = np.searchsorted(known, np.flatnonzero(inside))
+    error[inside] = np.maximum(2.0, np.abs(steps_deg_T[known[after]] - steps_deg_T[known[after - 1]]))
+    return filled, error
 
 
 def _standard_error(rest_px: np.ndarray, tracks: np.ndarray, lens: Lens) -> np.ndarray:

@@ -37,7 +37,7 @@ class CameraParams(Params):
 class CameraStage:
     """One camera track a clip, from the source's pose file or by odometry."""
     name: ClassVar[str] = "camera"
-    version: ClassVar[int] = 1
+    version: ClassVar[int] = 2
     reads: ClassVar[tuple[str, ...]] = ("clip", "video")
     optional: ClassVar[tuple[str, ...]] = ()
     writes: ClassVar[type] = Camera

@@ -302,6 +302,7 @@ def _play(game: vzd.DoomGame, params: EpisodeParams, encode: Callable[[np.ndarra
         state = None if game.is_episode_finished() else game.get_state()
         if state is None:
             return
+        assert state.game_variables is not None  # _configure asks for them
         now = dict(zip(VARIABLES, state.game_variables.tolist(), strict=True))
         if now["dead"]:
             return
@@ -325,6 +326,7 @@ def _line_middles(state: vzd.GameState) -> list[np.ndarray]:
 
 
 def _view(state: vzd.GameState, now: dict[str, float], source: CameraModel) -> View:
+    assert state.labels is not None and state.depth_buffer is not None  # _configure enables both
     enemies = [label for label in state.labels if _category(label) == "monster"]
     enemy = None
     if enemies:
@@ -352,11 +354,11 @@ def _buttons(command: Command) -> list[float]:
 
 def _objects(state: vzd.GameState, now: dict[str, float], params: EpisodeParams, source: CameraModel,
              target: CameraModel) -> list[dict[str, Any]]:
+    assert state.labels is not None  # _configure enables them
     found = []
     for label in state.labels:
-        box: tuple[int, int, int, int] | None = (label.x, label.y, label.width, label.height)
-        if params.pinhole:
-            box = rectify_box(box, source, target, -now["pitch"])
+        seen = (label.x, label.y, label.width, label.height)
+        box = rectify_box(seen, source, target, -now["pitch"]) if params.pinhole else seen
         category = _category(label)
         if box is not None and category != "self":
             found.append({"name": label.object_name, "category": category,
