@@ -16,25 +16,32 @@ ROOT = Path(__file__).resolve().parents[1]
 PAGES = ["record.md", "run.md", "labels.md", "query.md", "mix-and-pack.md", "train.md"]
 
 
+def blocks(text: str, language: str) -> list[str]:
+    return re.findall(rf"```{language}\n(.*?)```", text, flags=re.DOTALL)
+
+
 def commands(page: str) -> list[str]:
     text = (ROOT / "docs" / page).read_text()
-    blocks = re.findall(r"```bash\n(.*?)```", text, flags=re.DOTALL)
-    return [line for block in blocks for line in block.splitlines() if line.startswith("worldloom ")]
+    return [line for block in blocks(text, "bash") for line in block.splitlines() if line.startswith("worldloom ")]
+
+
+def run(folder: Path, words: list[str], about: str) -> None:
+    done = subprocess.run([sys.executable, *words], cwd=folder, timeout=300, capture_output=True, text=True)
+    assert done.returncode == 0, f"{about}\n{done.stdout[-2000:]}\n{done.stderr[-2000:]}"
+    assert "Traceback" not in done.stderr, about
 
 
 @pytest.mark.slow
-def test_every_documented_command_runs(tmp_path, recordings) -> None:
+def test_every_documented_command_and_example_runs(tmp_path, recordings) -> None:
     shutil.copytree(ROOT / "plans", tmp_path / "plans")
     shutil.copytree(recordings, tmp_path / "recordings")
     for page in PAGES:
-        found = commands(page)
-        assert found, page
-        for command in found:
-            words = shlex.split(command, comments=True)
-            done = subprocess.run([sys.executable, "-m", "worldloom.cli", *words[1:]], cwd=tmp_path, timeout=300,
-                                  capture_output=True, text=True)
-            assert done.returncode == 0, f"{page}: {command}\n{done.stdout[-2000:]}\n{done.stderr[-2000:]}"
-            assert "Traceback" not in done.stderr, f"{page}: {command}"
+        assert commands(page), page
+        for command in commands(page):
+            run(tmp_path, ["-m", "worldloom.cli", *shlex.split(command, comments=True)[1:]], f"{page}: {command}")
+    for page in (*(ROOT / "docs").glob("*.md"), *(ROOT / "src" / "worldloom").glob("*/README.md")):
+        for example in blocks(page.read_text(), "python"):
+            run(tmp_path, ["-c", example], f"{page.name}:\n{example}")
 
 
 def test_readme_names_pages_that_are_there() -> None:
