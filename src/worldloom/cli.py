@@ -9,6 +9,7 @@ from importlib.metadata import EntryPoint, entry_points
 import click
 
 SHORT_HELP = {
+    "camera": "Check pose conventions against the pixels.",
     "catalog": "Tables and views of a corpus, and its published snapshot.",
     "demo": "Record gameplay, label, mix, pack, train, evaluate: one report at the end.",
     "failures": "Files and clips that failed, with their errors.",

@@ -19,6 +19,10 @@ _KIND = {**dict.fromkeys(MOVES, "movement"), **dict.fromkeys(TURNS, "turn"), **d
          "space": "space", "none": "none"}
 
 
+_COLUMNS = {"forward": (2, 1), "back": (2, -1), "right": (3, 1), "left": (3, -1), "yaw_right": (1, 1),
+            "yaw_left": (1, -1), "pitch_up": (0, 1), "pitch_down": (0, -1), "jump": (5, 1)}   # column of a row, sign
+
+
 @dataclass(frozen=True)
 class Step:
     """One held action for a number of latents: movement (forward, right), turn (right +), look (up +), jump."""
@@ -102,3 +106,36 @@ def from_rows(rows_L6: np.ndarray, *, yaw_deg: float = 3.0, pitch_deg: float = 3
 
 def _fields(step: Step) -> tuple[int, int, int, int, int]:
     return step.longitudinal, step.lateral, step.turn, step.look, step.jump
+
+
+def script_rows(
+    segments: list[dict], num_frames: int, *, perspective: int, yaw_deg: float = 3.0, pitch_deg: float = 3.0,
+) -> tuple[np.ndarray, list[str]]:
+    """Rows float32 (T, 6) of a script and notes on it; a segment is {"frames": [first, last], "do": [names]}.
+
+    Frames that no segment covers have no action. Frames past the end are cut, with a note.
+
+    Raises:
+        DataError: every fault at once: unknown names, bad frames, and two segments on one axis in the same frames.
+    """
+    names = [name for segment in segments for name in segment.get("do", ()) if name not in (*_COLUMNS, "none")]
+    faults = [f"unknown {', '.join(map(repr, dict.fromkeys(names)))}"] if names else []
+    out, owner, notes = np.zeros((num_frames, 6), np.float32), np.full((num_frames, 6), -1), []
+    out[:, 4] = perspective
+    size = {0: pitch_deg, 1: yaw_deg}
+    for number, segment in enumerate(segments):
+        first, last = segment["frames"]
+        if not 0 <= first <= last:
+            faults.append(f"segment {number}: frames {first} to {last} are no range")
+            continue
+        if last >= num_frames:
+            notes.append(f"segment {number}: frames {max(first, num_frames)} to {last} lie past the end and are cut")
+        for column, sign in (_COLUMNS[name] for name in segment.get("do", ()) if name in _COLUMNS):
+            taken = owner[first:last + 1, column]
+            if (taken >= 0).any():
+                faults.append(f"segment {number} overlaps segment {taken.max()} on the same axis in frames "
+                              f"{first + int(np.argmax(taken >= 0))} to {first + int(np.flatnonzero(taken >= 0)[-1])}")
+            owner[first:last + 1, column], out[first:last + 1, column] = number, sign * size.get(column, 1)
+    if faults:
+        raise DataError(f"script: {'; '.join(faults)}. Known: {' '.join(_COLUMNS)} none")
+    return out, notes

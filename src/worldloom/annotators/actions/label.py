@@ -15,7 +15,7 @@ from numpy.lib.stride_tricks import sliding_window_view
 from worldloom.dataengine.geometry import poses as P
 from worldloom.schemas import UNCERTAIN, Action, Camera, DataError
 
-PROFILE = "cones/1"
+PROFILE = "cones/2"
 _ACTIVE, _INACTIVE = 0.50, 0.38        # share of the travel along an axis: at least, at most
 _TELEPORT_DEG, _TELEPORT_TIMES = 25.0, 8.0
 _STILL_M_S, _MOVING_M_S = 0.08, 0.20
@@ -62,7 +62,8 @@ def label(camera: Camera, fps: float, *, perspective: str = "uncertain", keys: K
     judge = _judge_seen if camera.pose_source == "estimated" else _judge_given
     moved = judge(camera, step_T3, fps, teleport)
     jump = _jumps(camera, pose_T44, fps, keys)
-    return _action(camera, (yaw, pitch), pole | teleport, moved, jump, perspective, keys)
+    cut_deg = _turned_away(pose_T44)
+    return _action(camera, (yaw, pitch), pole | teleport, cut_deg, moved, jump, perspective, keys)
 
 
 def turns(pose_T44: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -87,15 +88,20 @@ def travel(pose_T44: np.ndarray) -> np.ndarray:
 
 def teleports(pose_T44: np.ndarray, step_T3: np.ndarray, is_estimated: bool) -> np.ndarray:
     """Steps that no camera makes: a turn above 25 degrees, or (given poses) a jump far beyond the clip's usual step."""
-    relative = np.swapaxes(pose_T44[:-1, :3, :3], 1, 2) @ pose_T44[1:, :3, :3]
-    angle = np.degrees(np.linalg.norm(P.so3_log(relative), axis=1)) if len(relative) else np.zeros(0)
-    found = np.concatenate([[False], angle > _TELEPORT_DEG])
+    found = _turned_away(pose_T44) > 0
     if not is_estimated:
         length = np.linalg.norm(step_T3, axis=1)
         usual = np.median(length[length > 1e-9]) if np.any(length > 1e-9) else 0.0
         if np.count_nonzero(length > 1e-9) >= 3:
             found |= length > _TELEPORT_TIMES * usual
     return found
+
+
+def _turned_away(pose_T44: np.ndarray) -> np.ndarray:
+    """Degrees (T,) of the steps that are too large for a turn of one camera, so a cut in the path; 0 elsewhere."""
+    relative = np.swapaxes(pose_T44[:-1, :3, :3], 1, 2) @ pose_T44[1:, :3, :3]
+    angle = np.degrees(np.linalg.norm(P.so3_log(relative), axis=1)) if len(relative) else np.zeros(0)
+    return np.concatenate([[0.0], np.where(angle > _TELEPORT_DEG, angle, 0.0)])
 
 
 def _steps(x_T: np.ndarray) -> np.ndarray:
@@ -216,11 +222,13 @@ def _runs(flag: np.ndarray) -> list[tuple[int, int]]:
     return list(zip(edges[::2].tolist(), edges[1::2].tolist(), strict=True))
 
 
-def _action(camera: Camera, angles: tuple[np.ndarray, np.ndarray], lost: np.ndarray, moved: _Movement, jump: np.ndarray,
-            perspective: str, keys: Keys | None) -> Action:
+def _action(camera: Camera, angles: tuple[np.ndarray, np.ndarray], lost: np.ndarray, cut_deg: np.ndarray,
+            moved: _Movement, jump: np.ndarray, perspective: str, keys: Keys | None) -> Action:
+    """The row; where the path is cut, angles are 0 and their standard errors at least the rotation left out."""
     yaw, pitch = angles
-    spread = [np.where(lost, np.maximum(np.abs(x), se), se).astype(np.float32)
+    spread = [np.maximum(np.where(lost, np.maximum(np.abs(x), se), se), cut_deg).astype(np.float32)
               for x, se in ((yaw, camera.yaw_se_deg), (pitch, camera.pitch_se_deg))]
+    yaw, pitch = np.where(cut_deg > 0, 0.0, yaw), np.where(cut_deg > 0, 0.0, pitch)
     intent: dict[str, Any] = dict.fromkeys(("intent_longitudinal", "intent_lateral", "blocked", "residual"))
     if keys is not None:
         intent = _intent(keys, moved)

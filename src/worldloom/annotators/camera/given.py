@@ -1,8 +1,13 @@
-"""Camera tracks that come with a video: recorder truth (VIDEO.truth.parquet) or a pose file (VIDEO.poses.json)."""
+"""Camera tracks that come with a video: recorder truth (VIDEO.truth.parquet) or a pose file (VIDEO.poses.json).
+
+Rules: poses with times are matched to frames by time, extra ones are left out with a log line, and a clip with a frame
+outside of them or in a hole is refused. Poses without times must be exactly one a frame; frame i has pose i.
+"""
 
 from __future__ import annotations
 
 import json
+import logging
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -10,11 +15,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from worldloom.annotators.camera.pose_files import PoseTable, read_colmap, read_noted
 from worldloom.dataengine.geometry import poses as P
 from worldloom.dataengine.geometry.conventions import to_canonical
 from worldloom.schemas import Clip, DataError
 
 _TRUTH_COLUMNS = ("frame", "world_from_cam", "on_ground", "key_longitudinal", "key_lateral", "key_jump")
+_LOG = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -39,7 +46,9 @@ def read_sidecar(path: Path) -> Given:
     if not path.exists():
         raise DataError(f"pose file {path.name} is missing")
     try:
-        return _read_truth(path) if path.suffix == ".parquet" else _read_poses(path)
+        if path.suffix == ".parquet":
+            return _read_truth(path)
+        return _canonical(path, read_colmap(path)) if path.suffix == ".txt" else _read_poses(path)
     except (pa.ArrowInvalid, json.JSONDecodeError, UnicodeDecodeError, KeyError, TypeError, ValueError) as err:
         raise DataError(f"pose file {path.name} cannot be read: {type(err).__name__} {err}") from err
 
@@ -59,26 +68,50 @@ def _read_truth(path: Path) -> Given:
 
 def _read_poses(path: Path) -> Given:
     facts = json.loads(path.read_text(encoding="utf-8"))
-    if not isinstance(facts, dict) or not facts.get("poses"):
+    if not isinstance(facts, dict):
         raise DataError(f"pose file {path.name} holds no list 'poses'")
-    unit_m, times = facts.get("unit_m"), facts.get("times_s")
-    poses = to_canonical(np.array(facts["poses"], float), facts.get("convention"), unit_m)
-    if times is not None and len(times) != len(poses):
-        raise DataError(f"pose file {path.name} has {len(times)} times for {len(poses)} poses; they must agree")
-    return Given(poses, None if times is None else np.asarray(times, float), facts.get("camera"), "file",
-                 1.0 if unit_m else None, "metric" if unit_m else "unknown", facts.get("perspective"), None)
+    if "poses" not in facts:
+        return _canonical(path, read_noted(path, facts), facts.get("perspective"))
+    if not facts["poses"]:
+        raise DataError(f"pose file {path.name} holds no list 'poses' with a pose in it")
+    times = facts.get("times_s")
+    table = PoseTable(np.array(facts["poses"], float), facts.get("convention"), facts.get("unit_m"),
+                      None if times is None else np.asarray(times, float), facts.get("camera"))
+    return _canonical(path, table, facts.get("perspective"))
+
+
+def _canonical(path: Path, table: PoseTable, perspective: str | None = None) -> Given:
+    try:
+        poses = to_canonical(table.poses, table.convention, table.unit_m)
+        if table.times_s is not None:
+            P.check_times(table.times_s, len(poses))
+    except DataError as err:
+        raise DataError(f"pose file {path.name}: {err}") from err
+    return Given(poses, table.times_s, table.camera, "file", 1.0 if table.unit_m else None,
+                 "metric" if table.unit_m else "unknown", perspective, None)
 
 
 def poses_of_clip(given: Given, clip: Clip, video_frames: int) -> np.ndarray:
     """Poses (T, 4, 4) at the clip's frames: by time where the file gives times, else by source frame.
 
     Raises:
-        DataError: without times, the file does not hold one pose a frame of the video.
+        DataError: frames lie outside the times or the clip spans a hole in them; or, without times, the file does
+            not hold one pose a frame of the video.
     """
     if given.times_s is not None:
+        _log_extra(given.times_s, clip, video_frames)
         return P.interpolate_poses(given.world_from_cam_N44, given.times_s, np.asarray(clip.frame_times_s))
     count = len(given.world_from_cam_N44)
     if count != video_frames:
         raise DataError(f"clip {clip.clip_id}: {count} poses for a video of {video_frames} frames; one a frame "
                         "is wanted, or times_s for the poses")
     return given.world_from_cam_N44[np.asarray(clip.source_frames)]
+
+
+def _log_extra(times_s: np.ndarray, clip: Clip, video_frames: int) -> None:
+    """Says which poses after the video's last frame are left out."""
+    if clip.source_frames[-1] == video_frames - 1:
+        extra = times_s > clip.frame_times_s[-1] + 0.5 / clip.fps
+        if extra.any():
+            _LOG.warning("video %s: the pose of row %s is after the last frame and left out", clip.video_id,
+                         P.name_rows(extra))

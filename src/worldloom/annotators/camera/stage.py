@@ -90,7 +90,7 @@ class CameraStage:
 class TruthStage:
     """The camera track of the source's pose file alone: what estimates are scored against."""
     name: ClassVar[str] = "camera_truth"
-    version: ClassVar[int] = 1
+    version: ClassVar[int] = 2
     reads: ClassVar[tuple[str, ...]] = ("clip", "video")
     optional: ClassVar[tuple[str, ...]] = ()
     writes: ClassVar[type] = Camera

@@ -73,9 +73,20 @@ def _matrices(poses: np.ndarray, form: str) -> np.ndarray:
         array = array.reshape(len(array), 16)
     if array.ndim != 2 or array.shape[1] != width or not len(array):
         raise DataError(f"poses have shape {list(array.shape)}; {form} wants {width} numbers a frame")
+    _check_rows(array, form)
     if form != "matrix":
         return P.compose(P.from_quaternion(array[:, 3:], order=form[5:]), array[:, :3])
     pose_T44 = array.reshape(-1, 4, 4)
     if not np.allclose(pose_T44[:, 3], [0, 0, 0, 1], atol=1e-6):
         raise DataError("the last row of a pose is not 0 0 0 1; matrices must be row-major")
     return P.compose(P.nearest_rotation(pose_T44[:, :3, :3]), pose_T44[:, :3, 3])
+
+
+def _check_rows(array: np.ndarray, form: str) -> None:
+    """Raises DataError with every row that holds NaN or a zero quaternion."""
+    broken = ~np.isfinite(array).all(1)
+    zero = np.zeros(len(array), bool) if form == "matrix" else np.linalg.norm(array[:, 3:], axis=1) < 1e-6
+    faults = [f"row {P.name_rows(rows)} holds {what}"
+              for rows, what in ((broken, "NaN or infinity"), (zero, "a zero quaternion")) if rows.any()]
+    if faults:
+        raise DataError(f"{'; '.join(faults)}; drop those frames or mend the pose file")

@@ -112,29 +112,39 @@ def from_quaternion(quat_N4: np.ndarray, *, order: str) -> np.ndarray:
     return np.stack([np.stack(row, -1) for row in rows], -2)
 
 
+_HOLE_TIMES = 3.0
 _ORDER = {"xyzw": [0, 1, 2, 3], "wxyz": [3, 0, 1, 2]}
 _INVERSE_ORDER = {"xyzw": [0, 1, 2, 3], "wxyz": [1, 2, 3, 0]}
 
 
-def nearest_rotation(matrix_N33: np.ndarray, *, limit: float = 0.02) -> np.ndarray:
+def nearest_rotation(matrix_N33: np.ndarray, *, limit: float = 0.05) -> np.ndarray:
     """The closest rotations to nearly orthonormal matrices.
 
     Raises:
         DataError: a matrix is mirrored, not finite, or any entry moves by more than `limit`.
     """
     matrix = np.asarray(matrix_N33, float)
-    if not np.isfinite(matrix).all():
-        raise DataError("a pose holds NaN or infinity; drop those frames or mend the pose file")
+    broken = ~np.isfinite(matrix).all((-1, -2))
+    if broken.any():
+        raise DataError(f"the pose of row {name_rows(broken)} holds NaN or infinity; drop those frames or "
+                        "mend the file")
     u, _, vt = np.linalg.svd(matrix)
     rotation = u @ vt
     mirrored = np.linalg.det(rotation) < 0
     if np.any(mirrored):
-        raise DataError(f"pose {int(np.argmax(mirrored))} is mirrored (determinant -1); the axes named do not fit")
+        raise DataError(f"the pose of row {name_rows(mirrored)} is mirrored (determinant -1); the axes named do "
+                        "not fit")
     moved = np.abs(rotation - matrix).max((-1, -2))
     if np.any(moved > limit):
-        bad = int(np.argmax(moved))
-        raise DataError(f"pose {bad} is {moved.flat[bad]:.3g} away from a rotation; at most {limit:g} is mended")
+        raise DataError(f"the pose of row {name_rows(moved > limit)} is up to {moved.max():.3g} away from a rotation; "
+                        f"at most {limit:g} is mended")
     return rotation
+
+
+def name_rows(flag_N: np.ndarray) -> str:
+    """The set rows as text, counted from 0: "3, 12-20"."""
+    edges = np.flatnonzero(np.diff(np.concatenate([[0], np.ravel(flag_N).astype(np.int8), [0]])))
+    return ", ".join(str(a) if a == b - 1 else f"{a}-{b - 1}" for a, b in zip(edges[::2], edges[1::2], strict=True))
 
 
 def slerp(a_N33: np.ndarray, b_N33: np.ndarray, share_N: np.ndarray) -> np.ndarray:
@@ -143,19 +153,44 @@ def slerp(a_N33: np.ndarray, b_N33: np.ndarray, share_N: np.ndarray) -> np.ndarr
     return a_N33 @ so3_exp(step * np.asarray(share_N, float)[..., None])
 
 
+def check_times(times_s: np.ndarray, count: int) -> np.ndarray:
+    """The times as they are.
+
+    Raises:
+        DataError: not one a pose, or the rows where time does not go on.
+    """
+    times = np.asarray(times_s, float)
+    if times.shape != (count,):
+        raise DataError(f"{times.size} times for {count} poses; they must agree")
+    wrong = np.concatenate([[not np.isfinite(times[0])], ~(np.diff(times) > 0)])
+    if wrong.any():
+        row = int(np.argmax(wrong))
+        raise DataError(f"time does not go on at row {name_rows(wrong)}; first {times[max(row - 1, 0)]:.6f} s, then "
+                        f"{times[row]:.6f} s at row {row}; sort the file or mend its clock")
+    return times
+
+
 def interpolate_poses(pose_T44: np.ndarray, times_s: np.ndarray, query_s: np.ndarray) -> np.ndarray:
     """Poses at the queried times: slerp for rotation, straight lines for position.
 
     Raises:
-        DataError: times do not increase, or a query lies more than half an interval outside of them.
+        DataError: times do not increase, a query lies more than half an interval outside of them, or the queries span
+            a hole: an interval above `_HOLE_TIMES` times the usual one.
     """
-    times, query = np.asarray(times_s, float), np.asarray(query_s, float)
-    if len(times) != len(pose_T44) or len(times) < 2 or np.any(np.diff(times) <= 0):
-        raise DataError(f"{len(times)} pose times for {len(pose_T44)} poses; wanted one a pose, increasing, at least 2")
-    slack = float(np.median(np.diff(times))) / 2
-    if query.min() < times[0] - slack or query.max() > times[-1] + slack:
+    times, query = check_times(times_s, len(pose_T44)), np.asarray(query_s, float)
+    if len(times) < 2:
+        raise DataError(f"{len(times)} pose times; wanted at least 2")
+    usual = float(np.median(np.diff(times)))
+    if query.min() < times[0] - usual / 2 or query.max() > times[-1] + usual / 2:
         raise DataError(f"poses cover {times[0]:.3f} to {times[-1]:.3f} s; frames {query.min():.3f} to "
-                        f"{query.max():.3f} s lie outside")
+                        f"{query.max():.3f} s lie outside; no pose is repeated, cut the clip to the poses")
+    slack = 0.01 * usual
+    spanned = (times[:-1] < query.max() - slack) & (times[1:] > query.min() + slack)
+    hole = spanned & (np.diff(times) > _HOLE_TIMES * usual)
+    if hole.any():
+        row = int(np.argmax(hole))
+        raise DataError(f"no pose between {times[row]:.3f} s (row {row}) and {times[row + 1]:.3f} s; the hole is not "
+                        "filled, so frames are wanted from one side of it")
     query = np.clip(query, times[0], times[-1])
     i = np.clip(np.searchsorted(times, query, side="right") - 1, 0, len(times) - 2)
     share = (query - times[i]) / (times[i + 1] - times[i])
