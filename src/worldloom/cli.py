@@ -93,6 +93,9 @@ def main() -> None:
         sys.exit(1)
     except BrokenPipeError:
         sys.exit(141)
+    except OSError as error:
+        click.echo(f"worldloom: {f'{error.filename}: ' if error.filename else ''}{error.strerror or error}", err=True)
+        sys.exit(1)
 
 
 if __name__ == "__main__":

@@ -30,7 +30,8 @@ def run_command(
                                       for s in report.stages]))
     if dry_run:
         return
-    if any(stage.made for stage in report.stages):
+    published, manifest = corpus / "catalog.duckdb", corpus / "manifest.json"
+    if not published.exists() or published.stat().st_mtime_ns < manifest.stat().st_mtime_ns:
         publish_catalog(corpus)
     if report.failed:
         typer.echo(f"{report.failed} failed: worldloom failures --corpus {corpus}", err=True)

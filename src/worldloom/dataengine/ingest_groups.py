@@ -10,7 +10,7 @@ from typing import Any
 
 from worldloom.dataengine.stage import decode_name
 from worldloom.dataengine.store import part_metadata, part_path, publish, read_manifest, scratch_path
-from worldloom.schemas import ids
+from worldloom.schemas import ConfigError, ids
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,10 @@ def source_files(readers: Iterable[Any], corpus: Path) -> list[SourceFile]:
     first: dict[str, str] = {}
     found: list[SourceFile] = []
     for reader in readers:
-        for entry in sorted(reader.entries(), key=lambda e: e.name):
+        entries = sorted(reader.entries(), key=lambda e: e.name)
+        if not entries:
+            raise ConfigError(f"source {reader.source_row().name}: no video under {reader.root}; nothing was changed")
+        for entry in entries:
             file = _hashed(entry, cache)
             if file.sha256 is not None:
                 other = first.setdefault(file.sha256, file.name)
@@ -80,6 +83,8 @@ def _as_dict(file: SourceFile) -> dict[str, Any]:
 
 def _hashed(entry: Any, cache: HashCache) -> SourceFile:
     path, sidecar = Path(entry.path), entry.sidecar
+    if path.exists() and not path.is_file():
+        return SourceFile(entry.source_id, entry.name, str(path), None, None, None, problem="not a regular file")
     try:
         sha = cache.sha256(path)
         sidecar_sha = cache.sha256(_beside(path, entry.name, sidecar)) if sidecar else None

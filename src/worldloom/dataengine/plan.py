@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from worldloom.dataengine.config import load_config, parse_config
 from worldloom.dataengine.sources import SourceParams
-from worldloom.schemas import ConfigError
+from worldloom.schemas import ConfigError, ids
 
 DEFAULT_STAGES = ("video", "clip", "camera", "action", "score", "caption", "selection")
 
@@ -51,6 +51,15 @@ def load_stage(reference: str, params: Mapping[str, Any], where: str = "plan") -
     return cls(parse_config(dict(params), cls.Params, lambda loc: f"{where}: params.{cls.name}"))
 
 
+def stage_params(plan: Plan, name: str) -> dict[str, Any]:
+    """Parameters of a stage, with what the sources declare: action labels take the perspective from them."""
+    params = plan.params.get(name, {})
+    if name not in ("action", "action_truth"):
+        return params
+    said = {ids.source_id(s.kind, s.name): s.perspective for s in plan.sources if s.perspective != "uncertain"}
+    return {"declared": said} | params if said else params
+
+
 def ordered_stages(plan: Plan) -> list[tuple[str, Any]]:
     """(reference, stage) of the plan, each after the stages that it reads.
 
@@ -61,7 +70,7 @@ def ordered_stages(plan: Plan) -> list[tuple[str, Any]]:
     unknown = [name for name in (*plan.stages, *plan.params) if name not in known]
     if unknown:
         raise ConfigError(f"plan: no stage {', '.join(map(repr, unknown))}; stages: {', '.join(sorted(known))}")
-    stages = {name: (known[name], load_stage(known[name], plan.params.get(name, {}))) for name in plan.stages}
+    stages = {name: (known[name], load_stage(known[name], stage_params(plan, name))) for name in plan.stages}
     ordered: list[tuple[str, Any]] = []
     done = {"file"}
     while len(ordered) < len(stages):

@@ -68,16 +68,23 @@ def read_manifest(corpus: Path) -> dict[str, list[str]]:
     path = corpus / "manifest.json"
     if not path.exists():
         return {}
-    manifest = json.loads(path.read_text())
-    if manifest["format"] != FORMAT_VERSION:
-        raise ConfigError(f"{path}: corpus format {manifest['format']}, this worldloom reads {FORMAT_VERSION}; "
+    try:
+        manifest = json.loads(path.read_text())
+        version, tables = manifest["format"], manifest["tables"]
+    except (ValueError, KeyError, TypeError):
+        raise ConfigError(f"{path}: damaged; remove it and run the plan again, finished parts are found") from None
+    if version != FORMAT_VERSION:
+        raise ConfigError(f"{path}: corpus format {version}, this worldloom reads {FORMAT_VERSION}; "
                           "use the version that wrote it, or run the plan into a new corpus")
-    return manifest["tables"]
+    return tables
 
 
 def update_manifest(corpus: Path, tables: Mapping[str, Sequence[str]]) -> None:
     """Set the current parts of the tables named; the others stay. The caller holds the lock."""
-    merged = read_manifest(corpus) | {name: list(keys) for name, keys in tables.items()}
+    before = read_manifest(corpus)
+    merged = before | {name: list(keys) for name, keys in tables.items()}
+    if merged == before and (corpus / "manifest.json").exists():
+        return
     scratch = scratch_path(corpus, "manifest.json")
     scratch.write_text(json.dumps({"format": FORMAT_VERSION, "tables": merged}, indent=1, sort_keys=True) + "\n")
     publish(scratch, corpus / "manifest.json")

@@ -33,6 +33,10 @@ def split_name(name: str) -> tuple[str, str]:
     return (f"{folder}/{stem}" if folder else stem), suffix
 
 
+UNKNOWN_SE_DEG = 25.0
+"""An angle with a larger standard error was not seen at all."""
+
+
 def action_matrix(action: Action) -> tuple[np.ndarray, np.ndarray]:
     """actions_T6 float32 (pitch_deg, yaw_deg, longitudinal, lateral, perspective tps 0 fps 1, jump), certain_T6 bool.
 
@@ -44,6 +48,8 @@ def action_matrix(action: Action) -> tuple[np.ndarray, np.ndarray]:
     values_T6 = np.stack([np.asarray(track, np.float32) for track in tracks], axis=1)
     certain_T6 = np.isfinite(values_T6)
     certain_T6[:, 2:] &= values_T6[:, 2:] != UNCERTAIN
+    certain_T6[:, 0] &= np.asarray(action.pitch_se_deg) <= UNKNOWN_SE_DEG
+    certain_T6[:, 1] &= np.asarray(action.yaw_se_deg) <= UNKNOWN_SE_DEG
     return np.where(certain_T6, values_T6, np.float32(0)), certain_T6
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from multiprocessing.connection import Connection, wait
 from typing import Any
 
-from worldloom.dataengine.executors.work import Job, items, make_stage, run_item
+from worldloom.dataengine.executors.work import Job, items, make_stage, one_line, run_item
 from worldloom.dataengine.stage import Context
 from worldloom.schemas import ConfigError, Failure
 
@@ -33,6 +33,8 @@ def _serve(pipe: Connection, context: Context) -> None:
         pipe.send(("refused", None, None, str(error)))
     except (EOFError, KeyboardInterrupt, BrokenPipeError):
         return
+    except OSError as error:
+        pipe.send(("refused", None, None, one_line(error)))
     except BaseException:
         pipe.send(("crash", None, None, traceback.format_exc()))
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -24,8 +24,8 @@ class Job:
     metadata: Mapping[str, Any] = field(default_factory=dict)
 
 
-Emit = Callable[[int, str, list[Any]], None]
-"""Called with (index of the item, its key, what the stage gave for it) as each item is finished."""
+NATIVE = ("av", "cv2")
+"""Libraries whose own errors come from the pictures they were given: they fail the row, as a DataError does."""
 
 
 def make_stage(job: Job, context: Context) -> Any:
@@ -73,7 +73,9 @@ def run_item(stage: Any, key: str, item: Mapping[str, Any]) -> list[Any]:
         return [early]
     try:
         return list(stage.process(item))
-    except DataError as error:
+    except Exception as error:
+        if not isinstance(error, DataError) and type(error).__module__.split(".")[0] not in NATIVE:
+            raise
         return [Failure(stage=stage.name, row_key=key, error=type(error).__name__, detail=one_line(error))]
 
 
@@ -88,4 +90,5 @@ def _settled(stage: Any, file: Any) -> Drop | Failure | None:
 
 
 def one_line(error: BaseException) -> str:
-    return " ".join(str(error).split())[:500]
+    text = " ".join(str(error).split())[:500]
+    return text.encode("utf-8", "backslashreplace").decode()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import tempfile
 from fractions import Fraction
@@ -66,15 +67,23 @@ class ClipWriter:
         try:
             self._process.stdin.write(np.ascontiguousarray(rgb_HWC).data)
         except BrokenPipeError:
-            raise DataError(f"encoder stopped: {self._end()}") from None
+            self._refuse(f"encoder stopped: {self._end()}")
         self.num_frames += 1
 
     def close(self, target: Path) -> None:
         """Finish the file and rename it to `target` (same disk)."""
         message = self._end()
         if self._process.returncode:
-            raise DataError(f"encoder failed: {message}")
+            self._refuse(f"encoder failed: {message}")
         publish(self.scratch, target)
+
+    def _refuse(self, message: str) -> None:
+        """A full disk or a killed encoder is this machine's fault, and stops the run; anything else is the data's."""
+        free_bytes = shutil.disk_usage(self.scratch.parent).free
+        if self._process.returncode < 0 or "No space left" in message or free_bytes < 1 << 20:
+            raise OSError(f"{message or 'encoder killed'} (exit {self._process.returncode}, "
+                          f"{free_bytes >> 20} MiB free); make room and run again")
+        raise DataError(message)
 
     def _end(self) -> str:
         if self._process.stdin and not self._process.stdin.closed:
