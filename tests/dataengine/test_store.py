@@ -8,6 +8,7 @@ from worldloom.dataengine.stage import decode_name, encode_name
 from worldloom.dataengine.store import (
     clear_scratch,
     corpus_lock,
+    part_metadata,
     part_path,
     read_manifest,
     read_part,
@@ -56,3 +57,12 @@ def test_a_file_name_is_traced_back_byte_for_byte(raw) -> None:
     encoded = encode_name(name)
     encoded.encode("utf-8")
     assert decode_name(encoded).encode("utf-8", "surrogateescape") == raw
+
+
+def test_a_damaged_part_is_named_with_what_to_do(tmp_path) -> None:
+    write_table(tmp_path, "score", "a", [score("a")], Score)
+    path = part_path(tmp_path, "score", "a")
+    path.write_bytes(path.read_bytes()[:-20])
+    for read in (lambda: read_part(tmp_path, "score", "a", Score), lambda: part_metadata(tmp_path, "score", "a")):
+        with pytest.raises(ConfigError, match="a.parquet: damaged part .* run the plan again"):
+            read()

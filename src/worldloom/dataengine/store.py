@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 
 from worldloom.schemas import ConfigError, arrow_schema, to_table
@@ -51,11 +52,23 @@ def write_part(corpus: Path, table: str, key: str, rows: Sequence[Any], row_type
 def read_part(corpus: Path, table: str, key: str, row_type: type) -> list[Any]:
     from worldloom.schemas import from_table
 
-    return from_table(pq.read_table(part_path(corpus, table, key), schema=arrow_schema(row_type)), row_type)
+    with _whole(part_path(corpus, table, key)) as path:
+        return from_table(pq.read_table(path, schema=arrow_schema(row_type)), row_type)
+
+
+@contextmanager
+def _whole(path: Path) -> Iterator[Path]:
+    """The path of a part; one that cannot be read is named, with what to do about it."""
+    try:
+        yield path
+    except pa.ArrowInvalid as error:
+        raise ConfigError(f"{path}: damaged part ({' '.join(str(error).split())[:120]}); "
+                          "remove it and run the plan again") from None
 
 
 def part_metadata(corpus: Path, table: str, key: str) -> dict[str, Any]:
-    info = pq.read_schema(part_path(corpus, table, key)).metadata or {}
+    with _whole(part_path(corpus, table, key)) as path:
+        info = pq.read_schema(path).metadata or {}
     return json.loads(info.get(b"worldloom", b"{}"))
 
 

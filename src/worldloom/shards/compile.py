@@ -16,7 +16,8 @@ LATENT_STRIDE = 4
 MIXABLE = """
 CREATE OR REPLACE TEMP VIEW mixable AS
 SELECT c.clip_id, c.video_id, s.name AS source, s.licence, c.split, c.num_frames, c.fps, c.width, c.height,
-       CASE WHEN a.perspective IN ('fps', 'tps') THEN a.perspective ELSE s.perspective END AS perspective, sel.kept, a.certain_share,
+       CASE WHEN a.perspective IN ('fps', 'tps') THEN a.perspective ELSE s.perspective END AS perspective,
+       sel.kept, a.certain_share,
        list_avg(list_transform(a.yaw_deg, lambda y: abs(y))) AS yaw_abs_deg_mean,
        coalesce(len(list_filter(cap.events, lambda e: e."text" IS NOT NULL)) > 0, false) AS has_event,
        a.clip_id IS NOT NULL AND cam.clip_id IS NOT NULL AS has_labels

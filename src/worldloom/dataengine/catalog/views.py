@@ -12,7 +12,8 @@ VIEWS = {
     "clips": """
         SELECT c.clip_id, c.video_id, s.name AS source, s.licence, v.name AS video, c.split, c.start_s, c.stop_s,
                c.num_frames, c.fps, c.num_frames / c.fps AS duration_s, c.width, c.height,
-               CASE WHEN a.perspective IN ('fps', 'tps') THEN a.perspective ELSE s.perspective END AS perspective, sel.kept, a.certain_share,
+               CASE WHEN a.perspective IN ('fps', 'tps') THEN a.perspective ELSE s.perspective END AS perspective,
+               sel.kept, a.certain_share,
                list_avg(list_transform(a.yaw_deg, lambda y: abs(y))) AS yaw_abs_deg_mean,
                coalesce(len(list_filter(cap.events, lambda e: e."text" IS NOT NULL)) > 0, false) AS has_event,
                cap.scene, c.media
