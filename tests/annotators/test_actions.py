@@ -21,9 +21,12 @@ def camera(heading, elevation=None, position=None, *, metres_per_unit=1.0, rotat
     rotation = P.look(heading, elevation) if rotation is None else rotation
     zeros = np.zeros(count, np.float32)
     return Camera(
-        clip_id="c", estimator="given/1", pose_source="engine", camera_model="pinhole", num_frames=count,
+        clip_id="c", estimator="given/1", chosen_because="test", pose_source="engine",
+        camera_model="pinhole", num_frames=count,
         world_from_cam_T44=P.compose(rotation, position).reshape(-1, 16), intrinsics_T4=np.zeros((count, 4)),
-        confidence=zeros + 1, yaw_se_deg=zeros, pitch_se_deg=zeros, parallax_px=zeros * np.nan, is_calibrated=True,
+        confidence=zeros + 1, yaw_se_deg=zeros, pitch_se_deg=zeros, parallax_px=zeros * np.nan,
+        travel_se_deg=zeros * np.nan, is_calibrated=True, focal_source="file", focal_spread=None,
+        perspective_seen="uncertain",
         scale_status="metric", metres_per_unit=metres_per_unit, scale_spread=None, gravity_source="engine",
         gravity_confidence=1.0)
 

@@ -66,10 +66,13 @@ def film(walls, lens, heading, elevation=None, position=None):
 
 def seen(motion, lens, count):
     return Camera(
-        clip_id="c", estimator="odometry/1", pose_source="estimated", camera_model=lens.model, num_frames=count,
+        clip_id="c", estimator="odometry/1", chosen_because="test", pose_source="estimated",
+        camera_model=lens.model, num_frames=count,
         world_from_cam_T44=odometry.integrate(motion, lens).reshape(-1, 16), intrinsics_T4=np.zeros((count, 4)),
         confidence=motion.confidence, yaw_se_deg=motion.yaw_se_deg, pitch_se_deg=motion.pitch_se_deg,
-        parallax_px=motion.parallax_px, is_calibrated=True, scale_status="relative", metres_per_unit=None,
+        parallax_px=motion.parallax_px, travel_se_deg=np.full(count, np.nan), is_calibrated=True,
+        focal_source="declared", focal_spread=None, perspective_seen="uncertain", scale_status="relative",
+        metres_per_unit=None,
         scale_spread=None, gravity_source="assumed", gravity_confidence=0.5)
 
 

@@ -14,6 +14,7 @@ import pytest
 from typer.testing import CliRunner
 
 from worldloom.dataengine.record import EpisodeParams, read_truth, write_truth
+from worldloom.dataengine.record import vizdoom as engine
 from worldloom.dataengine.record.events import Doors, Events
 from worldloom.dataengine.record.pinhole import (
     max_pitch_deg,
@@ -26,10 +27,6 @@ from worldloom.dataengine.record.pinhole import (
 from worldloom.dataengine.record.policy import KINDS, Player, View
 from worldloom.dataengine.record.truth import sidecar_path, world_from_cam
 from worldloom.schemas import ConfigError, DataError
-
-pytest.importorskip("vizdoom", reason="the record extra is not installed")
-
-from worldloom.dataengine.record import vizdoom as engine  # noqa: E402
 
 
 def heading_deg(pose: np.ndarray) -> float:

@@ -92,9 +92,10 @@ def make_camera(i: int, yaw_deg: np.ndarray, pose_source: str, unit: float) -> C
     poses[:, 0, 3], poses[:, 2, 3] = unit * np.cumsum(np.sin(heading)), unit * np.cumsum(np.cos(heading))
     ones = np.ones(NUM_FRAMES, np.float32)
     return Camera(
-        clip_id=f"c{i:03d}", estimator="test/1", pose_source=pose_source, camera_model="pinhole",
+        clip_id=f"c{i:03d}", estimator="test/1", chosen_because="test", pose_source=pose_source, camera_model="pinhole",
         num_frames=NUM_FRAMES, world_from_cam_T44=poses, intrinsics_T4=np.ones((NUM_FRAMES, 4)), confidence=ones,
-        yaw_se_deg=ones, pitch_se_deg=ones, parallax_px=ones, is_calibrated=True, scale_status="relative",
+        yaw_se_deg=ones, pitch_se_deg=ones, parallax_px=ones, travel_se_deg=ones, is_calibrated=True,
+        focal_source="declared", focal_spread=None, perspective_seen="uncertain", scale_status="relative",
         metres_per_unit=None, scale_spread=None, gravity_source="assumed", gravity_confidence=0.5)
 
 

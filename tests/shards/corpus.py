@@ -71,9 +71,11 @@ def _add_clip(corpus: Path, tables: dict, name: str, i: int, n: int, unlabelled:
     moves = np.ones(n, np.int8)
     moves[0], moves[1:2] = 0, 2
     tables[Camera].append(Camera(
-        clip_id=clip_id, estimator="given", pose_source="file", camera_model="pinhole", num_frames=n,
+        clip_id=clip_id, estimator="given", chosen_because="test", pose_source="file",
+        camera_model="pinhole", num_frames=n,
         world_from_cam_T44=np.tile(np.eye(4), (n, 1, 1)), intrinsics_T4=np.full((n, 4), 16.0), confidence=zero + 1,
-        yaw_se_deg=zero, pitch_se_deg=zero, parallax_px=nan, is_calibrated=True, scale_status="metric",
+        yaw_se_deg=zero, pitch_se_deg=zero, parallax_px=nan, travel_se_deg=nan, is_calibrated=True,
+        focal_source="file", focal_spread=None, perspective_seen="uncertain", scale_status="metric",
         metres_per_unit=1.0, scale_spread=None, gravity_source="assumed", gravity_confidence=0.5))
     tables[Action].append(Action(
         clip_id=clip_id, labeller="pose/1", num_frames=n, yaw_deg=yaw, pitch_deg=zero, yaw_se_deg=zero,

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import imageio_ffmpeg
 import pytest
 from corpus import make_corpus
 
@@ -24,7 +25,6 @@ pytestmark = pytest.mark.skipif(not SCRIPT.exists(), reason="the generator of aw
 
 @pytest.fixture(scope="module")
 def cases(tmp_path_factory):
-    imageio_ffmpeg = pytest.importorskip("imageio_ffmpeg")
     out = tmp_path_factory.mktemp("cases")
     (out / "bin").mkdir()
     (out / "bin" / "ffmpeg").symlink_to(imageio_ffmpeg.get_ffmpeg_exe())

@@ -7,6 +7,7 @@ import pytest
 from corpus import video_bytes
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from torch.utils.data import DataLoader
 
 from worldloom.schemas import ConfigError
 from worldloom.shards.loader import Loader
@@ -83,10 +84,9 @@ def test_shuffling_keeps_the_pattern_of_components():
 
 @pytest.mark.parametrize("workers", [0, 1, 2, 4])
 def test_torch_workers_give_the_order_of_none(shards, workers):
-    torch_data = pytest.importorskip("torch.utils.data")
     plain = [s["key"] for s in Loader(shards, seed=9, world_size=2)]
     loader = Loader(shards, seed=9, world_size=2)
-    data = torch_data.DataLoader(loader.as_torch(), batch_size=None, num_workers=workers,
+    data = DataLoader(loader.as_torch(), batch_size=None, num_workers=workers,
                                  multiprocessing_context="fork" if workers else None)
     assert [s["key"] for s in data] == plain
 

@@ -8,6 +8,7 @@ import json
 
 import numpy as np
 import pytest
+import webdataset
 import yaml
 from corpus import make_corpus
 
@@ -84,10 +85,9 @@ def test_what_is_uncertain_is_zero_and_marked(corpus, mix):
 
 
 def test_plain_webdataset_reads_the_tars(corpus, mix):
-    wds = pytest.importorskip("webdataset")
     result = pack(corpus, mix)
     urls = [str(p) for p in sorted(result.dir.glob("*.tar"))]
-    samples = list(wds.WebDataset(urls, shardshuffle=False, empty_check=False))
+    samples = list(webdataset.WebDataset(urls, shardshuffle=False, empty_check=False))
     assert len(samples) == result.samples
     assert all(set(s) >= {"mp4", "actions.npy", "certain.npy", "camera.npy", "intrinsics.npy", "json"} for s in samples)
 

@@ -98,7 +98,8 @@ class Clip:
 class Camera:
     """The camera of a clip, one pose a frame, given or estimated."""
     clip_id: str = column("clip")
-    estimator: str = column("given or odometry, with its version, such as odometry/1")
+    estimator: str = column("given, odometry, sfm or the learned model, with its version, such as odometry/1")
+    chosen_because: str = column("why this estimator made the track")
     pose_source: str = column("engine, file or estimated")
     camera_model: str = column("pinhole, or yshear: pitch shifts the picture, as old raycast engines draw it")
     num_frames: int = column("poses, equal to the clip's frames", unit="frames")
@@ -107,9 +108,14 @@ class Camera:
     confidence: np.ndarray = track("trust in the pose step into each frame, 0 to 1", pa.float32())
     yaw_se_deg: np.ndarray = track("standard error of the yaw step", pa.float32(), unit="deg")
     pitch_se_deg: np.ndarray = track("standard error of the pitch step", pa.float32(), unit="deg")
+    travel_se_deg: np.ndarray = track("standard error of the direction of travel; NaN where no travel was fitted or "
+                                      "poses are given", pa.float32(), unit="deg")
     parallax_px: np.ndarray = track("median image motion of the step left after removing rotation; NaN where poses are "
                                     "given and no pixel was looked at", pa.float32(), unit="px")
     is_calibrated: bool = column("the focal length is known or was found; else angles scale with a guess")
+    focal_source: str = column("declared, file, found in the pixels, or assumed")
+    focal_spread: float | None = column("standard error of a found focal length over its value")
+    perspective_seen: str = column("fps, tps or uncertain, as the pixels show")
     scale_status: str = column("exact, metric, relative or unknown")
     metres_per_unit: float | None = column("metres in one unit of translation", unit="m")
     scale_spread: float | None = column("p90 over p10 of the scale")

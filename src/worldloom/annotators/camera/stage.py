@@ -37,7 +37,7 @@ class CameraParams(Params):
 class CameraStage:
     """One camera track a clip, from the source's pose file or by odometry."""
     name: ClassVar[str] = "camera"
-    version: ClassVar[int] = 2
+    version: ClassVar[int] = 3
     reads: ClassVar[tuple[str, ...]] = ("clip", "video")
     optional: ClassVar[tuple[str, ...]] = ()
     writes: ClassVar[type] = Camera
@@ -68,14 +68,17 @@ class CameraStage:
         lens = odometry.Lens(*_to_clip(shown, clip), model)
         motion = odometry.estimate(gray_THW, lens, clip.fps)
         return Camera(
-            clip_id=clip.clip_id, estimator=f"odometry/{self.version}", pose_source="estimated",
+            clip_id=clip.clip_id, estimator=f"odometry/{self.version}", chosen_because="no pose file",
+            pose_source="estimated",
             camera_model=lens.model, num_frames=clip.num_frames,
             world_from_cam_T44=odometry.integrate(motion, lens).reshape(-1, 16),
             intrinsics_T4=np.tile((lens.fx, lens.fy, lens.cx, lens.cy), (clip.num_frames, 1)),
             confidence=motion.confidence.astype(np.float32),
             yaw_se_deg=motion.yaw_se_deg.astype(np.float32), pitch_se_deg=motion.pitch_se_deg.astype(np.float32),
-            parallax_px=motion.parallax_px.astype(np.float32), is_calibrated=is_calibrated, scale_status="relative",
-            metres_per_unit=None, scale_spread=None, gravity_source="assumed", gravity_confidence=0.5)
+            travel_se_deg=np.full(clip.num_frames, np.nan, np.float32),
+            parallax_px=motion.parallax_px.astype(np.float32), is_calibrated=is_calibrated,
+            focal_source="declared" if is_calibrated else "assumed", focal_spread=None, perspective_seen="uncertain",
+            scale_status="relative", metres_per_unit=None, scale_spread=None, gravity_source="assumed", gravity_confidence=0.5)
 
     def _lens(self, video: Video) -> tuple[tuple[float, ...], str, bool]:
         """(fx, fy, cx, cy) in displayed source pixels, camera model, and whether its focal length was declared."""
@@ -90,7 +93,7 @@ class CameraStage:
 class TruthStage:
     """The camera track of the source's pose file alone: what estimates are scored against."""
     name: ClassVar[str] = "camera_truth"
-    version: ClassVar[int] = 2
+    version: ClassVar[int] = 3
     reads: ClassVar[tuple[str, ...]] = ("clip", "video")
     optional: ClassVar[tuple[str, ...]] = ()
     writes: ClassVar[type] = Camera
@@ -117,10 +120,13 @@ def _given(context: Context, clip: Clip, video: Video, stage: str) -> Camera | D
     zeros = np.zeros(count, np.float32)
     intrinsics, model = _given_intrinsics(given, clip, video)
     return Camera(
-        clip_id=clip.clip_id, estimator="given/1", pose_source=given.pose_source, camera_model=model, num_frames=count,
+        clip_id=clip.clip_id, estimator="given/1", chosen_because="pose file", pose_source=given.pose_source,
+        camera_model=model, num_frames=count,
         world_from_cam_T44=poses.reshape(-1, 16), intrinsics_T4=np.tile(intrinsics, (count, 1)),
         confidence=np.ones(count, np.float32), yaw_se_deg=zeros, pitch_se_deg=zeros,
-        parallax_px=np.full(count, np.nan, np.float32), is_calibrated=given.camera is not None,
+        travel_se_deg=np.full(count, np.nan, np.float32), parallax_px=np.full(count, np.nan, np.float32),
+        is_calibrated=given.camera is not None, focal_source="file" if given.camera is not None else "assumed",
+        focal_spread=None, perspective_seen="uncertain",
         scale_status=given.scale_status, metres_per_unit=given.metres_per_unit, scale_spread=None,
         gravity_source="engine" if given.pose_source == "engine" else "assumed",
         gravity_confidence=1.0 if given.pose_source == "engine" else 0.5)
