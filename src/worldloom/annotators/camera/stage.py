@@ -78,7 +78,8 @@ class CameraStage:
             travel_se_deg=np.full(clip.num_frames, np.nan, np.float32),
             parallax_px=motion.parallax_px.astype(np.float32), is_calibrated=is_calibrated,
             focal_source="declared" if is_calibrated else "assumed", focal_spread=None, perspective_seen="uncertain",
-            scale_status="relative", metres_per_unit=None, scale_spread=None, gravity_source="assumed", gravity_confidence=0.5)
+            scale_status="relative", metres_per_unit=None, scale_spread=None,
+            gravity_source="assumed", gravity_confidence=0.5)
 
     def _lens(self, video: Video) -> tuple[tuple[float, ...], str, bool]:
         """(fx, fy, cx, cy) in displayed source pixels, camera model, and whether its focal length was declared."""
