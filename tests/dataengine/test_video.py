@@ -8,6 +8,7 @@ from pathlib import Path
 import av
 import numpy as np
 import pytest
+from av.video.reformatter import ColorRange, Colorspace
 from tiny import ffmpeg, picture, read_number, tiny_video, two_rate_video, write_video
 
 from worldloom.dataengine.video.encode import ClipWriter
@@ -180,10 +181,15 @@ def test_an_unknown_backend_names_the_known_ones(tmp_path: Path) -> None:
         list(iter_frames(tmp_path / "v.mp4", backend="gstreamer"))
 
 
+def canonical(rgb_HWC: np.ndarray) -> av.VideoFrame:
+    return av.VideoFrame.from_ndarray(rgb_HWC, format="rgb24").reformat(
+        format="yuv420p", dst_colorspace=Colorspace.ITU709, dst_color_range=ColorRange.MPEG)
+
+
 def write_clip(path: Path, rate: Fraction = Fraction(24)) -> Path:
     with ClipWriter(path.with_suffix(".part"), width=160, height=96, rate=rate) as writer:
         for i in range(24):
-            writer.write(picture(i))
+            writer.write(canonical(picture(i)))
         writer.close(path)
     return path
 
@@ -210,16 +216,16 @@ def test_a_canonical_clip_keeps_colours_rate_and_numbers(tmp_path: Path) -> None
 def test_a_failed_clip_leaves_nothing_behind(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="the clip takes"):
         with ClipWriter(tmp_path / "a.part", width=160, height=96, rate=Fraction(24)) as writer:
-            writer.write(np.zeros((10, 10, 3), np.uint8))
+            writer.write(canonical(np.zeros((10, 10, 3), np.uint8)))
     assert list(tmp_path.iterdir()) == []
 
 
 def test_cropping_covers_the_frame_from_the_middle() -> None:
     frame = framing((1920, 1080), 320, 240)
     assert (frame.scaled_width, frame.scaled_height) == (427, 240)
-    assert (frame.left, frame.top) == (53, 0)
+    assert (frame.left, frame.top) == (52, 0)
     assert frame.scale_x == 427 / 1920 and frame.scale_y == 240 / 1080
-    assert frame.crop_x_px == pytest.approx(53 * 1920 / 427) and frame.crop_y_px == 0
+    assert frame.crop_x_px == pytest.approx(52 * 1920 / 427) and frame.crop_y_px == 0
     odd = framing((161, 121), None, None)
     assert (odd.width, odd.height, odd.scale_x, odd.crop_x_px) == (160, 120, 1.0, 0.0)
     one = framing((160, 90), None, 60)

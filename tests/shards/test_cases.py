@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
-import imageio_ffmpeg
+import awkward_cases
 import pytest
 from corpus import make_corpus
 
@@ -19,19 +16,13 @@ from worldloom.shards.loader import Loader
 from worldloom.shards.mix import parse_mix
 from worldloom.shards.verify import verify
 
-SCRIPT = Path(__file__).resolve().parents[2] / "../shared/cases/make_cases.py"
-pytestmark = pytest.mark.skipif(not SCRIPT.exists(), reason="the generator of awkward inputs is not here")
+pytestmark = awkward_cases.needs_maker
 
 
 @pytest.fixture(scope="module")
 def cases(tmp_path_factory):
     out = tmp_path_factory.mktemp("cases")
-    (out / "bin").mkdir()
-    (out / "bin" / "ffmpeg").symlink_to(imageio_ffmpeg.get_ffmpeg_exe())
-    environment = os.environ | {"PATH": f"{out / 'bin'}{os.pathsep}{os.environ['PATH']}"}
-    for group in ("shards/", "mix/"):
-        subprocess.run([sys.executable, SCRIPT, out, "--only", group], check=True, env=environment,
-                       capture_output=True)
+    awkward_cases.make(out, "shards/", "mix/")
     return out
 
 

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from pydantic import Field, model_validator
 
+from worldloom.dataengine.clip_spec import clip_spec
 from worldloom.dataengine.stage import Context, Inputs, Params
 from worldloom.dataengine.store import scratch_path
 from worldloom.dataengine.video.cadence import Cadence, exact_rate, sustained_rate
@@ -17,37 +19,57 @@ from worldloom.dataengine.video.framing import Framing, framing
 from worldloom.schemas import Clip, DecodeError, Drop, Video, ids
 
 if TYPE_CHECKING:
+    import av
+
     from worldloom.dataengine.video.encode import ClipWriter
 
 
 class SplitParams(Params):
-    """What a canonical clip is. `None` keeps what the source has."""
+    """What a canonical clip is. `None` keeps what the source has.
+
+    spec: "81@16/480p": exactly 81 frames at 16 a second, 832x480; sets num_frames, fps, latent_stride 4 and the size.
+    num_frames: the length of every clip; what is left over is dropped by name.
+    latent_stride: lengths are latent_stride n + 1, as causal video codecs take them: 4 keeps 77 of 80 frames.
+    """
+    spec: str | None = None
     fps: float | None = Field(default=None, gt=0, le=240)
     width: int | None = Field(default=None, ge=2, multiple_of=2)
     height: int | None = Field(default=None, ge=2, multiple_of=2)
+    num_frames: int | None = Field(default=None, ge=1)
+    latent_stride: int = Field(default=1, ge=1, le=32)
     min_s: float = Field(default=1.0, ge=0)
     max_s: float = Field(default=12.0, gt=0)
     shots: bool = True
     shot_threshold: float = Field(default=0.35, gt=0, le=1)
     test_share: float = Field(default=0.1, ge=0, le=1)
 
+    @model_validator(mode="before")
+    @classmethod
+    def _spelled_out(cls, given: Any) -> Any:
+        return {**clip_spec(given["spec"]), **given} if isinstance(given, dict) and given.get("spec") else given
+
     @model_validator(mode="after")
     def _lengths_agree(self) -> SplitParams:
         if self.min_s > self.max_s:
             raise ValueError(f"min_s {self.min_s} is more than max_s {self.max_s}")
+        if self.num_frames is not None and (self.num_frames - 1) % self.latent_stride:
+            raise ValueError(f"num_frames {self.num_frames} is not {self.latent_stride} n + 1 (latent_stride)")
         return self
 
     def pixel_spec(self) -> dict[str, Any]:
         """The parameters that change the pictures of given frames."""
-        return {"fps": self.fps, "width": self.width, "height": self.height, "codec": "h264/crf18/1"}
+        return {"fps": self.fps, "width": self.width, "height": self.height, "codec": "h264/crf18/2"}
+
+
+_NO_THUMB = np.zeros((0, 0, 3), np.uint8)
 
 
 @dataclass(frozen=True)
 class Shown:
-    """A source frame: displayed picture at the scaled size, and whether a shot starts with it."""
+    """A source frame as a canonical picture, and whether a shot starts with it."""
     index: int
     time_s: float
-    rgb_HWC: np.ndarray
+    picture: av.VideoFrame
     is_cut: bool
 
 
@@ -59,14 +81,36 @@ class OpenClip:
     cut_by: str
     cadence: Cadence
     writer: ClipWriter
-    source_frames: list[int]
-    times_s: list[float]
+    stride: int
+    source_frames: list[int] = field(default_factory=list)
+    times_s: list[float] = field(default_factory=list)
+    waiting: list[Shown] = field(default_factory=list)
+
+    def show(self, frame: Shown) -> None:
+        """Take the next canonical frame; frames are written when they fill a latent."""
+        self.waiting.append(frame)
+        if not self.source_frames or len(self.waiting) == self.stride:
+            for each in self.waiting:
+                self.writer.write(each.picture)
+                self.source_frames.append(each.index)
+                self.times_s.append(each.time_s)
+            self.waiting = []
+
+    @property
+    def num_shown(self) -> int:
+        return len(self.source_frames) + len(self.waiting)
+
+    @property
+    def last_index(self) -> int | None:
+        if self.waiting:
+            return self.waiting[-1].index
+        return self.source_frames[-1] if self.source_frames else None
 
 
 class SplitStage:
     """Cuts a video into canonical clips. Its frames are accounted for: in a clip, or in a drop that names them."""
     name: ClassVar[str] = "clip"
-    version: ClassVar[int] = 1
+    version: ClassVar[int] = 2
     reads: ClassVar[tuple[str, ...]] = ("video",)
     optional: ClassVar[tuple[str, ...]] = ()
     writes: ClassVar[type] = Clip
@@ -95,11 +139,19 @@ class VideoSplit:
         source_fps = sustained_rate(path) if video.is_variable_rate else video.fps
         self.rate = exact_rate(min(params.fps or source_fps, source_fps))
         self.fps = float(self.rate)
-        self.max_frames = max(1, int(params.max_s * self.fps + 1e-6))
+        longest = max(1, int(params.max_s * self.fps + 1e-6))
+        self.max_frames = params.num_frames or (longest - 1) // params.latent_stride * params.latent_stride + 1
+        self.min_frames = params.num_frames or max(1, math.ceil(params.min_s * self.fps - 1e-9))
         self.open: OpenClip | None = None
+        self.broken_by: str | None = None         # what stopped decoding before the last frame
 
     def run(self) -> Iterator[Clip | Drop]:
         """Clips and drops in order of their frames."""
+        wanted_fps = self.params.fps or 0.0
+        if self.params.spec and self.fps < wanted_fps * (1 - 1e-3):
+            yield self._drop(0, self.video.num_frames, "rate_too_low",
+                             f"{self.fps:.4g} frames a second, {wanted_fps:g} wanted; no frame is shown twice")
+            return
         try:
             last, end_s = None, self.video.start_s + self.video.duration_s
             for frame in self._frames():
@@ -110,26 +162,29 @@ class VideoSplit:
             self._serve(last, last.time_s + 1 / self.fps)
             yield from self._finish(last.index + 1, end_s)
             if last.index + 1 < self.video.num_frames:
-                yield self._drop(last.index + 1, self.video.num_frames, "undecodable", "counted before, not read now")
+                yield self._drop(last.index + 1, self.video.num_frames, "undecodable",
+                                 self.broken_by or "packets are there, frames are not")
         finally:
             if self.open:
                 self.open.writer.abort()
 
     def _frames(self) -> Iterator[Shown]:
-        """Displayed pictures at the scaled size, with the cuts marked."""
+        """Canonical pictures of all frames, with the cuts marked."""
         from worldloom.dataengine.video.container import open_video
-        from worldloom.dataengine.video.index import Damage, good_frames
-        from worldloom.dataengine.video.picture import geometry_of, upright
-        from worldloom.dataengine.video.shots import THUMB_HEIGHT, THUMB_WIDTH, mark_cuts
+        from worldloom.dataengine.video.index import Damage, deinterlaced, good_frames
+        from worldloom.dataengine.video.picture import Canonical, geometry_of
+        from worldloom.dataengine.video.shots import mark_cuts
 
-        def pictures() -> Iterator[tuple[tuple[int, float, np.ndarray], np.ndarray]]:
-            geometry = None
+        def pictures() -> Iterator[tuple[tuple[int, float, av.VideoFrame], np.ndarray]]:
+            canonical, damage = None, Damage()
             with open_video(self.path) as (container, stream):
-                for index, (time_s, raw) in enumerate(good_frames(container, stream, Damage())):
-                    geometry = geometry or geometry_of(stream, raw)
-                    shown = upright(raw, geometry, self.framing.scaled_width, self.framing.scaled_height)
-                    thumb = upright(raw, geometry, THUMB_WIDTH, THUMB_HEIGHT) if self.params.shots else shown
-                    yield (index, time_s, shown), thumb
+                frames = good_frames(container, stream, damage)
+                frames = deinterlaced(frames, stream) if self.video.is_interlaced else frames
+                for index, (time_s, raw) in enumerate(frames):
+                    canonical = canonical or Canonical(geometry_of(stream, raw), self.framing)
+                    thumb = canonical.thumb(raw) if self.params.shots else _NO_THUMB
+                    yield (index, time_s, canonical.picture(raw)), thumb
+            self.broken_by = damage.detail
 
         if not self.params.shots:
             yield from (Shown(*item, is_cut=False) for item, _ in pictures())
@@ -154,7 +209,7 @@ class VideoSplit:
     def _is_full_at(self, time_s: float) -> bool:
         """Whether the open clip has its last tick and a frame at `time_s` belongs to the next clip."""
         clip = self.open
-        if clip is None or len(clip.source_frames) < self.max_frames:
+        if clip is None or clip.num_shown < self.max_frames:
             return False
         return time_s >= clip.start_s + self.max_frames / self.fps - 0.5 / max(self.video.fps, self.fps)
 
@@ -164,13 +219,11 @@ class VideoSplit:
         if clip is None:
             return False
         for _ in clip.cadence.ticks_before(next_time_s):
-            if len(clip.source_frames) >= self.max_frames:
+            if clip.num_shown >= self.max_frames:
                 return False
-            if clip.source_frames and clip.source_frames[-1] == last.index:
+            if clip.last_index == last.index:
                 return True
-            clip.writer.write(self.framing.crop(last.rgb_HWC))
-            clip.source_frames.append(last.index)
-            clip.times_s.append(last.time_s)
+            clip.show(last)
         return False
 
     def _start(self, frame: Shown, cut_by: str) -> None:
@@ -178,17 +231,25 @@ class VideoSplit:
 
         scratch = scratch_path(self.corpus, f"{self.video.video_id[:12]}-{frame.index}.mp4")
         writer = ClipWriter(scratch, width=self.framing.width, height=self.framing.height, rate=self.rate)
-        self.open = OpenClip(frame.index, frame.time_s, cut_by, Cadence(frame.time_s, self.fps), writer, [], [])
+        self.open = OpenClip(frame.index, frame.time_s, cut_by, Cadence(frame.time_s, self.fps), writer,
+                             self.params.latent_stride)
 
     def _finish(self, stop: int, stop_s: float) -> Iterator[Clip | Drop]:
         """Close the open clip at source frame `stop`: a clip, or a drop where it is too short."""
         clip, self.open = self.open, None
         if clip is None:
             return
-        seconds = len(clip.source_frames) / self.fps
-        if not clip.source_frames or seconds < self.params.min_s - 1e-9:
+        count = len(clip.source_frames)
+        if count < self.min_frames:
             clip.writer.abort()
-            yield self._drop(clip.start, stop, "too_short", f"{seconds:.3f} s, at least {self.params.min_s:g} s wanted")
+            yield self._drop(clip.start, stop, "too_short",
+                             f"{count / self.fps:.3f} s, at least {self.min_frames / self.fps:.3g} s wanted")
+            return
+        if clip.waiting:
+            rest, stop, stop_s = (clip.waiting[0].index, stop), clip.waiting[0].index, clip.waiting[0].time_s
+            yield self._row(clip, stop, stop_s)
+            yield self._drop(*rest, "part_of_a_latent", f"{len(clip.waiting)} frames do not fill a latent of "
+                                                        f"{self.params.latent_stride}")
             return
         yield self._row(clip, stop, stop_s)
 

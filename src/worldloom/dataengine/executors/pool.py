@@ -7,6 +7,7 @@ import time
 import traceback
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from multiprocessing.connection import Connection, wait
 from typing import Any
 
@@ -27,7 +28,8 @@ def _serve(pipe: Connection, context: Context) -> None:
                 if index < skip:
                     continue
                 pipe.send(("start", number, index, key))
-                pipe.send(("item", number, key, run_item(stage, key, item)))
+                beat = partial(pipe.send, ("beat", number, index, key))
+                pipe.send(("item", number, key, run_item(stage, key, item, beat)))
             pipe.send(("end", number, None, None))
     except ConfigError as error:
         pipe.send(("refused", None, None, str(error)))
@@ -100,7 +102,7 @@ def _receive(worker: _Worker, crew: list[_Worker], place: int, jobs: Sequence[Jo
     except (EOFError, ConnectionResetError):
         yield from _replace(crew, place, jobs, context, stage_name, "ended its worker process")
         return
-    if kind == "start":
+    if kind in ("start", "beat"):
         worker.index, worker.key, worker.since = key, payload, time.monotonic()
     elif kind == "item":
         yield number, key, payload

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -66,13 +66,17 @@ def _match(row: Any, item: Mapping[str, Any], candidates: list[Any], row_type: t
     return found[0] if found else None
 
 
-def run_item(stage: Any, key: str, item: Mapping[str, Any]) -> list[Any]:
-    """Everything the stage yields for one item; a DataError becomes its Failure."""
+def run_item(stage: Any, key: str, item: Mapping[str, Any], beat: Callable[[], None] = lambda: None) -> list[Any]:
+    """Everything the stage yields for one item, with a `beat` after each row; a DataError becomes its Failure."""
     file = item.get("file")
     if file is not None and (early := _settled(stage, file)) is not None:
         return [early]
     try:
-        return list(stage.process(item))
+        rows = []
+        for row in stage.process(item):
+            rows.append(row)
+            beat()
+        return rows
     except Exception as error:
         if not isinstance(error, DataError) and type(error).__module__.split(".")[0] not in NATIVE:
             raise

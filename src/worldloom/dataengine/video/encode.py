@@ -2,56 +2,44 @@
 
 from __future__ import annotations
 
+import errno
 import shutil
-import subprocess
-import tempfile
 from fractions import Fraction
 from pathlib import Path
 
-import numpy as np
+import av
+from av.video.reformatter import ColorRange, Colorspace
 
 from worldloom.dataengine.store import publish
 from worldloom.schemas import DataError
 
 KEYFRAME_INTERVAL = 48
 CRF = 18
-
-
-def ffmpeg_command(width: int, height: int, rate: Fraction, out: Path) -> list[str]:
-    """ffmpeg arguments: RGB pictures on stdin to one clip, one thread, BT.709 limited range, no B frames."""
-    import imageio_ffmpeg
-
-    flags = "bicubic+accurate_rnd+full_chroma_int+bitexact"
-    convert = f"scale=out_color_matrix=bt709:out_range=tv:flags={flags},format=yuv420p"
-    return [
-        imageio_ffmpeg.get_ffmpeg_exe(), "-hide_banner", "-loglevel", "error", "-nostdin", "-y",
-        "-f", "rawvideo", "-pix_fmt", "rgb24", "-video_size", f"{width}x{height}",
-        "-framerate", f"{rate.numerator}/{rate.denominator}", "-i", "pipe:0",
-        "-map_metadata", "-1", "-an", "-filter_threads", "1", "-vf", convert,
-        "-c:v", "libx264", "-preset", "veryfast", "-crf", str(CRF), "-bf", "0", "-g", str(KEYFRAME_INTERVAL),
-        "-threads", "1",
-        "-color_range", "tv", "-colorspace", "bt709", "-color_primaries", "bt709", "-color_trc", "bt709",
-        "-fps_mode", "passthrough", "-fflags", "+bitexact", "-flags:v", "+bitexact", "-movflags", "+faststart",
-        "-f", "mp4", str(out),
-    ]
+_X264 = {"preset": "veryfast", "crf": str(CRF), "bf": "0", "g": str(KEYFRAME_INTERVAL)}
+_BT709 = 1
 
 
 class ClipWriter:
     """Writes one clip picture by picture into `scratch`; `close` moves it to its place, whole or not at all.
 
-    Width and height must be even. Used as a context manager, an error leaves nothing behind.
+    Width and height must be even. One thread, BT.709 limited range, no B frames. Used as a context manager, an error
+    leaves nothing behind.
     """
 
     def __init__(self, scratch: Path, *, width: int, height: int, rate: Fraction) -> None:
         if width % 2 or height % 2:
             raise DataError(f"canonical clips need even sides, got {width}x{height}")
-        self.scratch, self.shape, self.num_frames = scratch, (height, width, 3), 0
+        self.scratch, self.size, self.rate, self.num_frames = scratch, (width, height), rate, 0
         scratch.parent.mkdir(parents=True, exist_ok=True)
-        self._errors = tempfile.TemporaryFile()
-        self._process = subprocess.Popen(
-            ffmpeg_command(width, height, rate, scratch), stdin=subprocess.PIPE, stdout=subprocess.DEVNULL,
-            stderr=self._errors,
-        )
+        self._file = av.open(str(scratch), "w", format="mp4", options={"movflags": "+faststart", "fflags": "+bitexact"})
+        self._stream = self._file.add_stream("libx264", rate=rate)
+        self._stream.options = dict(_X264)
+        context = self._stream.codec_context
+        context.width, context.height, context.pix_fmt = width, height, "yuv420p"
+        context.time_base, context.thread_count = 1 / rate, 1
+        context.flags |= av.codec.context.Flags.bitexact
+        context.color_range, context.colorspace = ColorRange.MPEG, Colorspace.ITU709
+        context.color_primaries = context.color_trc = _BT709
 
     def __enter__(self) -> ClipWriter:
         return self
@@ -59,49 +47,38 @@ class ClipWriter:
     def __exit__(self, kind: object, *rest: object) -> None:
         self.abort()
 
-    def write(self, rgb_HWC: np.ndarray) -> None:
-        """Append one uint8 RGB picture (H, W, 3) of the clip's size."""
-        if rgb_HWC.shape != self.shape or rgb_HWC.dtype != np.uint8:
-            raise DataError(f"picture is {rgb_HWC.dtype} {rgb_HWC.shape}, the clip takes uint8 {self.shape}")
-        assert self._process.stdin is not None
+    def write(self, picture: av.VideoFrame) -> None:
+        """Append one YUV 4:2:0 picture of the clip's size; its time is the next one of the clip's rate."""
+        if (picture.width, picture.height) != self.size or picture.format.name != "yuv420p":
+            raise DataError(f"picture is {picture.format.name} {picture.width}x{picture.height}, the clip takes "
+                            f"yuv420p {self.size[0]}x{self.size[1]}")
+        picture.pts, picture.time_base, picture.pict_type = self.num_frames, 1 / self.rate, 0
         try:
-            self._process.stdin.write(np.ascontiguousarray(rgb_HWC).data)
-        except BrokenPipeError:
-            self._refuse(f"encoder stopped: {self._end()}")
+            self._file.mux(self._stream.encode(picture))
+        except av.error.FFmpegError as error:
+            raise self._refusal(error) from error
         self.num_frames += 1
 
     def close(self, target: Path) -> None:
         """Finish the file and rename it to `target` (same disk)."""
-        message = self._end()
-        if self._process.returncode:
-            self._refuse(f"encoder failed: {message}")
+        try:
+            self._file.mux(self._stream.encode(None))
+            self._file.close()
+        except av.error.FFmpegError as error:
+            raise self._refusal(error) from error
         publish(self.scratch, target)
 
-    def _refuse(self, message: str) -> None:
-        """A full disk or a killed encoder is this machine's fault, and stops the run; anything else is the data's."""
+    def _refusal(self, error: av.error.FFmpegError) -> Exception:
+        """A full disk is this machine's fault, and stops the run; anything else is the data's."""
         free_bytes = shutil.disk_usage(self.scratch.parent).free
-        if self._process.returncode < 0 or "No space left" in message or free_bytes < 1 << 20:
-            raise OSError(f"{message or 'encoder killed'} (exit {self._process.returncode}, "
-                          f"{free_bytes >> 20} MiB free); make room and run again")
-        raise DataError(message)
-
-    def _end(self) -> str:
-        if self._process.stdin and not self._process.stdin.closed:
-            try:
-                self._process.stdin.close()
-            except BrokenPipeError:
-                self._process.kill()
-        self._process.wait()
-        if self._errors.closed:
-            return ""
-        self._errors.seek(0)
-        text = " ".join(self._errors.read().decode(errors="replace").split())[-300:]
-        self._errors.close()
-        return text
+        if error.errno == errno.ENOSPC or free_bytes < 1 << 20:
+            return OSError(errno.ENOSPC, f"{error.strerror} ({free_bytes >> 20} MiB free); make room and run again")
+        return DataError(f"encoder failed: {' '.join(str(error).split())[:300]}")
 
     def abort(self) -> None:
-        """Stop the encoder if it still runs and remove what it has written."""
-        if self._process.poll() is None:
-            self._process.kill()
-        self._end()
+        """Close the file if it is open and remove what it has written."""
+        try:
+            self._file.close()
+        except av.error.FFmpegError:           # what it could not write is removed in any case
+            self.num_frames = 0
         self.scratch.unlink(missing_ok=True)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
-
 from worldloom.schemas import DataError
 
 
@@ -22,6 +20,11 @@ class Framing:
     scale_y: float
 
     @property
+    def is_whole(self) -> bool:
+        """Nothing is cut off."""
+        return (self.scaled_width, self.scaled_height) == (self.width, self.height)
+
+    @property
     def crop_x_px(self) -> float:
         """Left of the crop in displayed source pixels."""
         return self.left / self.scale_x
@@ -30,9 +33,6 @@ class Framing:
     def crop_y_px(self) -> float:
         """Top of the crop in displayed source pixels."""
         return self.top / self.scale_y
-
-    def crop(self, picture_HWC: np.ndarray) -> np.ndarray:
-        return picture_HWC[self.top:self.top + self.height, self.left:self.left + self.width]
 
 
 def _even(value: float) -> int:
@@ -59,5 +59,5 @@ def framing(display: tuple[int, int], width: int | None, height: int | None) -> 
         return Framing(out_w, out_h, out_w, out_h, 0, 0, out_w / shown_w, out_h / shown_h)
     scale = max(width / shown_w, height / shown_h)
     scaled_w, scaled_h = max(width, round(shown_w * scale)), max(height, round(shown_h * scale))
-    left, top = (scaled_w - width) // 2, (scaled_h - height) // 2
+    left, top = (scaled_w - width) // 4 * 2, (scaled_h - height) // 4 * 2      # even, as chroma has half the samples
     return Framing(scaled_w, scaled_h, width, height, left, top, scaled_w / shown_w, scaled_h / shown_h)

@@ -1,12 +1,14 @@
-"""Which frames a file really has, and when each is shown: found by decoding, once, on one thread."""
+"""Which frames a file has, and when each is shown: from its packets where those can be trusted, else by decoding."""
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
 from statistics import median
 
 import av
+import av.filter
 from av.container import InputContainer
 from av.video.stream import VideoStream
 
@@ -52,6 +54,34 @@ def good_frames(
         yield time, frame
 
 
+def deinterlaced(frames: Iterator[tuple[float, av.VideoFrame]], stream: VideoStream
+                 ) -> Iterator[tuple[float, av.VideoFrame]]:
+    """The frames with both fields of interlaced ones made one picture (bwdif); as many, at the same times."""
+    graph = av.filter.Graph()
+    source, sink = graph.add_buffer(template=stream), graph.add("buffersink")
+    field_filter = graph.add("bwdif", "mode=send_frame:parity=auto:deint=interlaced")
+    source.link_to(field_filter)
+    field_filter.link_to(sink)
+    graph.configure()
+    times: deque[float] = deque()
+    for time_s, frame in frames:
+        times.append(time_s)
+        graph.push(frame)
+        yield from _pulled(graph, times)
+    graph.push(None)
+    yield from _pulled(graph, times)
+
+
+def _pulled(graph: av.filter.Graph, times: deque[float]) -> Iterator[tuple[float, av.VideoFrame]]:
+    while times:
+        try:
+            frame = graph.pull()
+        except (av.error.BlockingIOError, av.error.EOFError):
+            return
+        assert isinstance(frame, av.VideoFrame)
+        yield times.popleft(), frame
+
+
 @dataclass(frozen=True)
 class Timing:
     """Times of the frames of one file. `times_s` rises strictly; `stop_s` is where the last frame ends."""
@@ -77,6 +107,49 @@ def timing_of(times_s: list[float], last_duration_s: float | None, nominal_s: fl
 def _standard(fps: float) -> float:
     near = min(STANDARD_RATES, key=lambda rate: abs(rate - fps))
     return near if abs(near - fps) < 5e-4 * near else fps
+
+
+_ONE_PACKET_A_FRAME = {"h264", "hevc", "av1", "vp9"}
+_TRUSTED_CONTAINERS = ("mov", "matroska")
+
+
+def packet_timing(container: InputContainer, stream: VideoStream) -> Timing | None:
+    """Timing from the packets alone, without decoding; None where packets do not tell which frames will be shown.
+
+    Trusted: one packet a frame by codec and container, every packet whole and with a time of its own, the first a key
+    frame that none is shown before, and as many as the header says where it says.
+    """
+    codec, kind = stream.codec_context.name, container.format.name
+    if codec not in _ONE_PACKET_A_FRAME or not kind.startswith(_TRUSTED_CONTAINERS):
+        return None
+    packets = list(_packets(container, stream))
+    if not packets or None in packets or (stream.frames and stream.frames != len(packets)):
+        return None
+    shown = sorted(p for p in packets if p is not None and not p[2])
+    distinct = len({p[0] for p in shown}) == len(shown)
+    if not shown or not distinct or packets[0] is None or not packets[0][3] or shown[0][0] < packets[0][0]:
+        return None
+    base = float(stream.time_base or 0)
+    nominal = 1 / float(stream.average_rate or stream.base_rate or 25)
+    return timing_of([p[0] * base for p in shown], shown[-1][1] * base or None, nominal, base)
+
+
+def _packets(container: InputContainer, stream: VideoStream) -> Iterator[tuple[int, int, bool, bool] | None]:
+    """(time, duration, left out by an edit list, key frame) of each packet in time base units; None: not to trust."""
+    packets = container.demux(stream)
+    while True:
+        try:
+            packet = next(packets)
+        except StopIteration:
+            return
+        except (av.error.FFmpegError, ValueError, OSError):
+            yield None
+            return
+        if packet.size:
+            if packet.pts is None or packet.is_corrupt:
+                yield None
+            else:
+                yield packet.pts, packet.duration or 0, packet.is_discard, packet.is_keyframe
 
 
 def count_and_time(

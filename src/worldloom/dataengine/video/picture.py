@@ -8,9 +8,15 @@ from typing import Any
 
 import av
 import numpy as np
-from av.video.reformatter import Interpolation
+from av.video.reformatter import ColorRange, Colorspace, Interpolation, VideoReformatter
 from av.video.stream import VideoStream
 
+from worldloom.dataengine.video.framing import Framing
+
+THUMB_WIDTH, THUMB_HEIGHT = 64, 36
+_UNSPECIFIED = 2
+_EXACT = Interpolation.ACCURATE_RND | Interpolation.BITEXACT
+_AREA, _BICUBIC = Interpolation.AREA | _EXACT, Interpolation.BICUBIC | _EXACT
 MAX_PIXEL_ASPECT = 4.0
 """A pixel shape beyond 4:1 is taken for a broken header and ignored."""
 
@@ -65,12 +71,54 @@ def upright(
     """
     w, h = (height, width) if geometry.rotation_deg % 180 else (width, height)
     shrinks = w < frame.width or h < frame.height
-    how = Interpolation.AREA if shrinks else Interpolation.BICUBIC
-    shown = frame.reformat(
-        width=w, height=h, format="gray" if gray else "rgb24", threads=1,
-        interpolation=how | Interpolation.ACCURATE_RND | Interpolation.BITEXACT,
-    )
+    shown = frame.reformat(width=w, height=h, format="gray" if gray else "rgb24", threads=1,
+                           interpolation=_AREA if shrinks else _BICUBIC)
     return turned(shown.to_ndarray(), geometry)
+
+
+class Canonical:
+    """Turns decoded frames of one video into canonical pictures: upright, scaled, cropped, YUV 4:2:0, BT.709 limited.
+
+    Where nothing turns, the picture never leaves YUV; frames without a stated matrix are taken for BT.601.
+    """
+
+    def __init__(self, geometry: Geometry, framing: Framing) -> None:
+        self.geometry, self.framing = geometry, framing
+        self._scale, self._shade = VideoReformatter(), VideoReformatter()
+
+    def picture(self, frame: av.VideoFrame) -> av.VideoFrame:
+        """The canonical picture of a frame, `framing.width` x `framing.height`."""
+        framing = self.framing
+        if self.geometry.rotation_deg or self.geometry.is_flipped:
+            rgb_HWC = upright(frame, self.geometry, framing.scaled_width, framing.scaled_height)
+            frame = av.VideoFrame.from_ndarray(rgb_HWC, format="rgb24")
+        shrinks = framing.scaled_width < frame.width or framing.scaled_height < frame.height
+        matrix = Colorspace.ITU601 if frame.colorspace == _UNSPECIFIED else None
+        shown = self._scale.reformat(
+            frame, framing.scaled_width, framing.scaled_height, "yuv420p", src_colorspace=matrix,
+            dst_colorspace=Colorspace.ITU709, dst_color_range=ColorRange.MPEG, threads=1,
+            interpolation=_AREA if shrinks else _BICUBIC)
+        return shown if framing.is_whole else _cropped(shown, framing)
+
+
+    def thumb(self, frame: av.VideoFrame) -> np.ndarray:
+        """The whole picture at THUMB_WIDTH x THUMB_HEIGHT, upright: uint8 RGB."""
+        is_turned = bool(self.geometry.rotation_deg % 180)
+        width, height = (THUMB_HEIGHT, THUMB_WIDTH) if is_turned else (THUMB_WIDTH, THUMB_HEIGHT)
+        small = self._shade.reformat(frame, width, height, "rgb24", threads=1, interpolation=_AREA)
+        return turned(small.to_ndarray(), self.geometry)
+
+
+def _cropped(frame: av.VideoFrame, framing: Framing) -> av.VideoFrame:
+    """A YUV 4:2:0 frame cut to the framing, whose offsets are even."""
+    planes = []
+    for number, plane in enumerate(frame.planes):
+        half = 2 if number else 1
+        rows = np.frombuffer(memoryview(plane), np.uint8).reshape(plane.height, plane.line_size)
+        top, left = framing.top // half, framing.left // half
+        planes.append(rows[top:top + framing.height // half, left:left + framing.width // half].ravel())
+    stacked = np.concatenate(planes).reshape(framing.height * 3 // 2, framing.width)
+    return av.VideoFrame.from_ndarray(stacked, format="yuv420p")
 
 
 def turned(picture: np.ndarray, geometry: Geometry) -> np.ndarray:

@@ -1,12 +1,14 @@
-"""What a video file holds, by decoding it: the header is only reported, never trusted."""
+"""What a video file holds, by its packets or, where those cannot be trusted, by decoding it; never by its header."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
 
+import av
+
 from worldloom.dataengine.video.container import open_video, video_streams
-from worldloom.dataengine.video.index import Damage, Timing, count_and_time
+from worldloom.dataengine.video.index import Damage, Timing, count_and_time, good_frames, packet_timing
 from worldloom.dataengine.video.picture import Geometry, geometry_of
 from worldloom.schemas import DecodeError
 
@@ -40,16 +42,16 @@ class Probe:
 
 
 def probe(path: Path) -> Probe:
-    """Decode a whole file once, on one thread, and say what it is.
+    """Read a whole file once and say what it is. Only files whose packets are not to be trusted are decoded.
 
     Raises:
         DecodeError: the file cannot be opened, has no picture stream, or not one frame can be decoded.
     """
     damage = Damage()
+    timing, first = _timing(path, damage)
     with open_video(path) as (container, stream):
         header = stream.frames or None
         streams = video_streams(container)
-        timing, first = count_and_time(container, stream, damage)
         if timing is None or first is None:
             raise DecodeError(f"{Path(path).name}: no frame can be decoded ({damage.detail or 'the stream is empty'})")
         geometry = geometry_of(stream, first)
@@ -60,8 +62,22 @@ def probe(path: Path) -> Probe:
             container=container.format.name, codec=stream.codec_context.name, pix_fmt=first.format.name,
             stream_index=stream.index, width=width, height=height, geometry=geometry, timing=timing,
             header_frames=header, is_interlaced=interlaced,
-            notes=(*notes, "interlaced: not deinterlaced") if interlaced else tuple(notes),
+            notes=(*notes, "interlaced: clips are deinterlaced") if interlaced else tuple(notes),
         )
+
+
+def _timing(path: Path, damage: Damage) -> tuple[Timing | None, av.VideoFrame | None]:
+    """Timing and first frame. Interlaced files are decoded: a packet of theirs may hold half a frame."""
+    with open_video(path) as (container, stream):
+        timing = packet_timing(container, stream)
+    with open_video(path) as (container, stream):
+        if timing is None:
+            return count_and_time(container, stream, damage)
+        first = next(good_frames(container, stream, Damage()), None)
+    if first is not None and not first[1].interlaced_frame and abs(first[0] - timing.times_s[0]) < 1e-6:
+        return timing, first[1]
+    with open_video(path) as (container, stream):
+        return count_and_time(container, stream, damage)
 
 
 def _notes(

@@ -10,7 +10,6 @@ import numpy as np
 
 Item = TypeVar("Item")
 
-THUMB_WIDTH, THUMB_HEIGHT = 64, 36
 BINS = 8
 REACH = 3
 """Neighbouring steps on either side that a cut is compared with."""
