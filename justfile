@@ -9,3 +9,7 @@ check:
     ./dev check
 bench *args:
     ./dev bench {{args}}
+bench-labels *args:
+    ./dev bench-labels {{args}}
+bench-video *args:
+    ./dev bench-video {{args}}

@@ -13,7 +13,7 @@ import pytest
 from corpora import write_plan
 
 ROOT = Path(__file__).resolve().parents[1]
-PAGES = ["record.md", "run.md", "labels.md", "query.md", "mix-and-pack.md", "train.md"]
+PAGES = ["record.md", "run.md", "labels.md", "latents.md", "query.md", "mix-and-pack.md", "train.md"]
 
 
 def blocks(text: str, language: str) -> list[str]:

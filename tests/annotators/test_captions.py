@@ -272,7 +272,7 @@ def test_the_stage_tells_recorded_events_and_things_of_a_coded_clip(corpus):
     assert row.scene == ("A dim interior in grey with a barrel in view. Surfaces are smooth and plain, and nothing "
                          "changes.")
     assert row.events == [{"start_s": 0.0, "end_s": 3.0, "text": None, "kind": "none"},
-                          {"start_s": 3.0, "end_s": 6.0, "text": "A door opens.", "kind": "environment"}]
+                          {"start_s": 3.0, "end_s": 6.0, "text": "A door opens.", "kind": "interaction"}]
     assert from_table(to_table([row], Caption), Caption)[0].events == row.events
 
 

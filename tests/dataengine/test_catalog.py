@@ -62,3 +62,8 @@ def test_no_corpus_is_one_line(tmp_path) -> None:
     done = subprocess.run([sys.executable, "-m", "worldloom.cli", "sql", "select 1", "--corpus", str(tmp_path)],
                           capture_output=True, text=True)
     assert done.returncode == 1 and done.stderr.count("\n") == 1 and "no corpus there" in done.stderr
+
+
+def test_a_query_that_takes_too_long_is_stopped(corpus) -> None:
+    with pytest.raises(ConfigError, match="stopped after 0.2 s"):
+        ask("SELECT count(*) FROM range(100000000) a, range(100000000) b WHERE a.range * b.range % 7 = 3", corpus, 0.2)

@@ -1,8 +1,8 @@
 import pytest
 
-from worldloom.dataengine.config import load_config
 from worldloom.dataengine.plan import Plan, load_plan, ordered_stages
 from worldloom.schemas import ConfigError
+from worldloom.schemas.config import load_config
 
 
 def plan(tmp_path, text):
@@ -51,3 +51,10 @@ def test_a_stage_whose_input_nothing_writes_is_refused(tmp_path) -> None:
     path = plan(tmp_path, "sources:\n  - {name: a, kind: folder, path: x}\nstages: [video, action]\n")
     with pytest.raises(ConfigError, match="nothing writes what these stages read: action"):
         ordered_stages(load_plan(path))
+
+
+def test_a_key_that_stands_twice_is_refused_with_its_line(tmp_path):
+    path = tmp_path / "p.yaml"
+    path.write_text("workers: 1\nsources: []\nworkers: 2\n")
+    with pytest.raises(ConfigError, match=r"p.yaml:3: 'workers' stands twice"):
+        load_config(path, Plan)

@@ -101,6 +101,8 @@ def test_a_finished_recording_is_kept_and_a_video_without_truth_is_redone(tmp_pa
     written = first.stat().st_mtime_ns
     assert engine.record_many(tmp_path, ["map01"], 1, 7, 20, "look") == [first]
     assert first.stat().st_mtime_ns == written
+    with pytest.raises(ConfigError, match="is there with hud False and not True; record into another folder"):
+        engine.record_many(tmp_path, ["map01"], 1, 7, 20, "look", hud=True)
     sidecar_path(first).unlink()
     engine.record_many(tmp_path, ["map01"], 1, 7, 20, "look")
     assert first.stat().st_mtime_ns != written

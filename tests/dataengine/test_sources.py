@@ -8,6 +8,7 @@ import pytest
 from pydantic import ValidationError
 from tiny import ffmpeg, tiny_video
 
+from worldloom.dataengine.plan import load_plan, stage_params
 from worldloom.dataengine.sources import FileEntry, SourceParams, open_source
 from worldloom.dataengine.sources.ingest import VideoStage
 from worldloom.dataengine.stage import Context, decode_name
@@ -65,7 +66,7 @@ def test_a_source_row_holds_the_terms_and_no_path(tmp_path: Path) -> None:
 
 
 def test_wrong_sources_are_refused_before_any_work(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="kinds: folder, posed, vizdoom"):
+    with pytest.raises(ConfigError, match="kinds: 7scenes, .*folder, .*posed"):
         open_source(SourceParams(name="s", path=str(tmp_path), kind="ftp"))
     with pytest.raises(ConfigError, match="is not a folder"):
         open_source(SourceParams(name="s", path=str(tmp_path / "none")))
@@ -98,3 +99,12 @@ def test_a_format_is_probed_whatever_the_extension_says(tmp_path: Path) -> None:
     shutil.move(tmp_path / "v.mkv", tmp_path / "v.mp4")
     (video,) = VideoStage().process({"file": listed(tmp_path)[0]})
     assert video.container == "matroska,webm" and video.num_frames == 6
+
+
+def test_a_declared_lens_reaches_the_camera_stage(tmp_path: Path) -> None:
+    document = tmp_path / "plan.yaml"
+    document.write_text("sources: [{name: a, path: ., camera: {hfov_deg: 80.0, camera_model: yshear}}]\n"
+                        "params: {camera: {find_focal: false}}\n")
+    params = stage_params(load_plan(document), "camera")
+    assert params["find_focal"] is False
+    assert list(params["declared"].values()) == [{"hfov_deg": 80.0, "camera_model": "yshear"}]

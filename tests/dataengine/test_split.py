@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tiny import picture, read_number, tiny_video, two_rate_video, write_video
+from tiny import ffmpeg, picture, read_number, tiny_video, two_rate_video, write_video
 
 from worldloom.dataengine.sources import FileEntry
 from worldloom.dataengine.sources.ingest import VideoStage
@@ -158,6 +158,51 @@ def test_a_picture_of_one_pixel_fails_alone(tmp_path: Path) -> None:
         "-c:v", "libx264", "-pix_fmt", "yuv444p"))
     with pytest.raises(DataError, match="too small"):
         split(path, tmp_path / "c")
+
+
+def barred(top: int, bottom: int, left: int, right: int) -> list[np.ndarray]:
+    """30 numbered pictures of 160x96 between black bars; the first five are black."""
+    inner = [picture(i, 160, 96) * (i >= 5) for i in range(30)]
+    return [np.pad(p, ((top, bottom), (left, right), (0, 0))).astype(np.uint8) for p in inner]
+
+
+@pytest.mark.parametrize(("top", "bottom", "left", "right"), [(24, 24, 0, 0), (0, 0, 40, 42), (16, 16, 8, 8)])
+def test_black_bars_are_cut_off_to_the_pixel_and_recorded(
+    tmp_path: Path, top: int, bottom: int, left: int, right: int
+) -> None:
+    path = write_video(tmp_path / "v.mp4", barred(top, bottom, left, right))
+    _, (clip,) = split(path, tmp_path / "c", crop_bars=True, shots=False)
+    assert isinstance(clip, Clip) and (clip.width, clip.height) == (160, 96)
+    assert (clip.crop_x_px, clip.crop_y_px, clip.scale_x, clip.scale_y) == (left, top, 1.0, 1.0)
+    assert shown(tmp_path / "c", clip)[5:] == list(range(5, 30))
+    pictures = read_frames(tmp_path / "c" / clip.media)
+    assert np.abs(pictures[20].astype(int) - picture(20)).mean() < 6        # the loss of two H.264 encodings
+    _, (half,) = split(path, tmp_path / "c", crop_bars=True, shots=False, width=80, height=40)
+    assert isinstance(half, Clip) and half.scale_x == half.scale_y == 0.5
+    assert (half.crop_x_px, half.crop_y_px) == (left, top + 8)
+    _, (whole,) = split(path, tmp_path / "c", shots=False)
+    assert isinstance(whole, Clip) and whole.clip_id != clip.clip_id
+    assert (whole.width, whole.height, whole.crop_y_px) == (160 + left + right, 96 + top + bottom, 0)
+
+
+def test_bars_of_a_turned_picture_are_recorded_as_displayed(tmp_path: Path) -> None:
+    stored = [np.ascontiguousarray(np.rot90(p)) for p in barred(24, 26, 0, 0)]
+    write_video(tmp_path / "flat.mp4", stored)
+    ffmpeg("-display_rotation", "-90", "-i", tmp_path / "flat.mp4", "-c", "copy", tmp_path / "v.mp4")
+    _, (clip,) = split(tmp_path / "v.mp4", tmp_path / "c", crop_bars=True, shots=False)
+    assert isinstance(clip, Clip) and (clip.width, clip.height, clip.crop_x_px, clip.crop_y_px) == (160, 96, 0, 24)
+    assert shown(tmp_path / "c", clip)[5:] == list(range(5, 30))
+
+
+def test_a_dark_sky_or_a_bar_that_is_lit_later_is_no_bar(tmp_path: Path) -> None:
+    sky = write_video(tmp_path / "sky.mp4", barred(40, 0, 0, 0))
+    lit = barred(24, 24, 0, 0)
+    for frame in lit[24:]:
+        frame[:20] = frame[-20:] = 180
+    later = write_video(tmp_path / "later.mp4", lit)
+    for path, height in ((sky, 136), (later, 144)):
+        _, (clip,) = split(path, tmp_path / "c", crop_bars=True, shots=False)
+        assert isinstance(clip, Clip) and (clip.width, clip.height, clip.crop_y_px) == (160, height, 0)
 
 
 def test_parameters_that_contradict_are_refused() -> None:

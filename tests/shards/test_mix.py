@@ -149,3 +149,14 @@ def test_no_sample_is_cut_to_a_sliver(con):
     for total in range(12, 70):
         rows = compile_mix(con, document(("b", 1.0), unit="frames", total=total)).rows
         assert sum(r.num_frames for r in rows) == total and min(r.num_frames for r in rows) >= 6
+
+
+@pytest.mark.parametrize(("where", "message"), [
+    ("random() < 0.5", "another answer each time"),
+    ("1=1) or (1=1", "not one SQL condition"),
+    ("clip_id in (select clip_id from clip where now() > '2020-01-01')", "another answer each time"),
+])
+def test_a_condition_is_one_expression_with_one_answer(tmp_path, where, message):
+    wanted = document({"name": "a", "weight": 1.0, "where": where})
+    with pytest.raises(ConfigError, match=message):
+        compile_mix(open_catalog(make_corpus(tmp_path / "corpus", {"a": [9, 10]})), wanted)

@@ -7,10 +7,12 @@ from typing import Annotated
 
 import typer
 
+from worldloom.dataengine.corpus_option import Corpus
+
 
 def run_command(
     plan: Annotated[Path, typer.Argument(help="The plan, a YAML file.")],
-    corpus: Annotated[Path, typer.Option(help="The corpus folder.")] = Path("corpus"),
+    corpus: Corpus = Path("corpus"),
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would run and why.")] = False,
     workers: Annotated[int | None, typer.Option(min=1, help="Worker processes; the plan's own by default.")] = None,
     executor: Annotated[str, typer.Option(help="inline or pool.")] = "pool",
@@ -22,6 +24,7 @@ def run_command(
     from worldloom.dataengine.catalog import publish_catalog
     from worldloom.dataengine.plan import load_plan
     from worldloom.dataengine.runner import run_plan
+    from worldloom.dataengine.store import shown
 
     report = run_plan(load_plan(plan), corpus, executor=executor, workers=workers, dry_run=dry_run,
                       say=(lambda line: None) if json else typer.echo)
@@ -34,5 +37,5 @@ def run_command(
     if not published.exists() or published.stat().st_mtime_ns < manifest.stat().st_mtime_ns:
         publish_catalog(corpus)
     if report.failed:
-        typer.echo(f"{report.failed} failed: worldloom failures --corpus {corpus}", err=True)
+        typer.echo(f"{report.failed} failed: worldloom failures --corpus {shown(corpus)}", err=True)
         raise typer.Exit(3)

@@ -26,7 +26,7 @@ class SourceFile:
     same_bytes_as: str | None = None
 
     def identity(self) -> list[str | None]:
-        """What enters the key of the part: no path of this machine."""
+        """What enters the key of the part: no path of this machine. The sidecar's hash covers what it points at."""
         return [self.source_id, self.name, self.sha256, self.sidecar, self.sidecar_sha256, self.problem,
                 self.same_bytes_as]
 
@@ -83,11 +83,13 @@ def _as_dict(file: SourceFile) -> dict[str, Any]:
 
 def _hashed(entry: Any, cache: HashCache) -> SourceFile:
     path, sidecar = Path(entry.path), entry.sidecar
-    if path.exists() and not path.is_file():
-        return SourceFile(entry.source_id, entry.name, str(path), None, None, None, problem="not a regular file")
+    problem = entry.problem or ("not a regular file" if path.exists() and not path.is_file() else None)
+    if problem:
+        return SourceFile(entry.source_id, entry.name, str(path), None, None, None, problem=problem)
     try:
         sha = cache.sha256(path)
-        sidecar_sha = cache.sha256(_beside(path, entry.name, sidecar)) if sidecar else None
+        hashes = [cache.sha256(_beside(path, entry.name, name)) for name in (sidecar, *entry.beside) if name]
+        sidecar_sha = hashes[0] if len(hashes) == 1 else (ids.digest(hashes, 64) if hashes else None)
     except OSError as error:
         problem = error.strerror or "unreadable"
         return SourceFile(entry.source_id, entry.name, str(path), None, None, None, problem=problem)

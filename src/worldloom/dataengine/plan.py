@@ -10,9 +10,10 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from worldloom.dataengine.config import load_config, parse_config
+from worldloom.dataengine.objects import is_url
 from worldloom.dataengine.sources import SourceParams
 from worldloom.schemas import ConfigError, ids
+from worldloom.schemas.config import load_config, parse_config
 
 DEFAULT_STAGES = ("video", "clip", "camera", "action", "score", "caption", "selection")
 
@@ -29,10 +30,10 @@ class Plan(BaseModel):
 
 
 def load_plan(path: Path) -> Plan:
-    """The plan at `path`; source paths are taken relative to the file."""
+    """The plan at `path`; source paths that are no URLs are taken relative to the file."""
     plan = load_config(path, Plan)
     base = path.resolve().parent
-    sources = tuple(s.model_copy(update={"path": str(base / s.path)}) for s in plan.sources)
+    sources = tuple(s if is_url(s.path) else s.model_copy(update={"path": str(base / s.path)}) for s in plan.sources)
     names = [s.name for s in sources]
     if len(set(names)) < len(names):
         raise ConfigError(f"{path}: two sources have the same name; names: {', '.join(names)}")
@@ -52,12 +53,17 @@ def load_stage(reference: str, params: Mapping[str, Any], where: str = "plan") -
 
 
 def stage_params(plan: Plan, name: str) -> dict[str, Any]:
-    """Parameters of a stage, with what the sources declare: action labels take the perspective from them."""
-    params = plan.params.get(name, {})
-    if name not in ("action", "action_truth"):
-        return params
-    said = {ids.source_id(s.kind, s.name): s.perspective for s in plan.sources if s.perspective != "uncertain"}
-    return {"declared": said} | params if said else params
+    """Parameters of a stage, with what the sources declare: the lens for `camera`, the perspective for the labels."""
+    params, said = plan.params.get(name, {}), {}
+    if name in ("action", "action_truth"):
+        said = {_id(s): s.perspective for s in plan.sources if s.perspective != "uncertain"}
+    elif name == "camera":
+        said = {_id(s): s.camera.model_dump(exclude_none=True) for s in plan.sources if s.camera is not None}
+    return params | {"declared": said | params.get("declared", {})} if said else params
+
+
+def _id(source: SourceParams) -> str:
+    return ids.source_id(source.kind, source.name)
 
 
 def ordered_stages(plan: Plan) -> list[tuple[str, Any]]:

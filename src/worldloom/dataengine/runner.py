@@ -26,6 +26,7 @@ from worldloom.dataengine.store import (
     publish,
     read_manifest,
     scratch_path,
+    share,
     update_manifest,
     write_part,
 )
@@ -76,7 +77,8 @@ def run_plan(plan: Plan, corpus: Path, *, executor: str = "pool", workers: int |
 
     Args:
         executor: inline or pool.
-        dry_run: say what would run and why, and write nothing but the cache of file hashes.
+        dry_run: say what would run and why, and write nothing but the cache of file hashes and the videos and pose
+            files that pose formats are brought in as.
     Raises:
         ConfigError: the plan, a parameter or the corpus is not usable; nothing was made.
         RuntimeError: a stage met something that is not data; finished parts stay.
@@ -111,6 +113,8 @@ class _Run:
     def __init__(self, corpus: Path, readers: Sequence[Any], stages: Sequence[tuple[str, Any]], workers: int,
                  executor: str, quiet: bool, size: int) -> None:
         self.corpus, self.readers, self.workers, self.executor, self.quiet = corpus, readers, workers, executor, quiet
+        for reader in readers:
+            reader.prepare(corpus.resolve())
         self.sources: list[Source] = [reader.source_row() for reader in readers]
         roots = {s.source_id: str(r.root) for s, r in zip(self.sources, readers, strict=True)}
         self.context = Context(corpus=corpus.resolve(), locations=roots)
@@ -235,7 +239,9 @@ class _Run:
             "stages": [{"stage": s.stage, "parts": self.keys[s.stage], **s.counts} for s in report.stages]}
         scratch = scratch_path(self.corpus, "run.json")
         scratch.write_text(json.dumps(document, indent=1, sort_keys=True) + "\n")
-        publish(scratch, self.corpus / "runs" / self.run_id / "run.json")
+        name = f"runs/{self.run_id}/run.json"
+        publish(scratch, self.corpus / name)
+        share(self.corpus, name)
 
 
 def _account(results: Sequence[Sequence[Any]], rows_out: int) -> dict[str, int]:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-import numpy as np
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from worldloom.dataengine.clip_spec import clip_spec
 from worldloom.dataengine.stage import Context, Inputs, Params
@@ -21,6 +21,8 @@ from worldloom.schemas import Clip, DecodeError, Drop, Video, ids
 if TYPE_CHECKING:
     import av
 
+    from worldloom.dataengine.video.bars import Bars
+    from worldloom.dataengine.video.detect import Detector, Look
     from worldloom.dataengine.video.encode import ClipWriter
 
 
@@ -30,18 +32,28 @@ class SplitParams(Params):
     spec: "81@16/480p": exactly 81 frames at 16 a second, 832x480; sets num_frames, fps, latent_stride 4 and the size.
     num_frames: the length of every clip; what is left over is dropped by name.
     latent_stride: lengths are latent_stride n + 1, as causal video codecs take them: 4 keeps 77 of 80 frames.
+    crop_bars: constant black bars (letterbox, pillarbox) are cut off before scaling.
+    shots: what cuts besides length. content: hard cuts by colours and layout; transnet: TransNetV2, hard and gradual
+        (needs worldloom[shots]); both: where either is sure. false: nothing; true: content.
     """
     spec: str | None = None
     fps: float | None = Field(default=None, gt=0, le=240)
     width: int | None = Field(default=None, ge=2, multiple_of=2)
     height: int | None = Field(default=None, ge=2, multiple_of=2)
+    crop_bars: bool = False
     num_frames: int | None = Field(default=None, ge=1)
     latent_stride: int = Field(default=1, ge=1, le=32)
     min_s: float = Field(default=1.0, ge=0)
     max_s: float = Field(default=12.0, gt=0)
-    shots: bool = True
+    shots: Literal[False, "content", "transnet", "both"] = "content"
     shot_threshold: float = Field(default=0.35, gt=0, le=1)
+    transnet_threshold: float = Field(default=0.5, gt=0, lt=1)
     test_share: float = Field(default=0.1, ge=0, le=1)
+
+    @field_validator("shots", mode="before")
+    @classmethod
+    def _plain_yes(cls, given: Any) -> Any:
+        return "content" if given is True else given
 
     @model_validator(mode="before")
     @classmethod
@@ -58,19 +70,17 @@ class SplitParams(Params):
 
     def pixel_spec(self) -> dict[str, Any]:
         """The parameters that change the pictures of given frames."""
-        return {"fps": self.fps, "width": self.width, "height": self.height, "codec": "h264/crf18/2"}
-
-
-_NO_THUMB = np.zeros((0, 0, 3), np.uint8)
+        spec = {"fps": self.fps, "width": self.width, "height": self.height, "codec": "h264/crf18/2"}
+        return spec | ({"crop_bars": True} if self.crop_bars else {})
 
 
 @dataclass(frozen=True)
 class Shown:
-    """A source frame as a canonical picture, and whether a shot starts with it."""
+    """A source frame as a canonical picture; `cut_by` names what starts a shot with it, "" where none starts."""
     index: int
     time_s: float
     picture: av.VideoFrame
-    is_cut: bool
+    cut_by: str
 
 
 @dataclass
@@ -110,7 +120,7 @@ class OpenClip:
 class SplitStage:
     """Cuts a video into canonical clips. Its frames are accounted for: in a clip, or in a drop that names them."""
     name: ClassVar[str] = "clip"
-    version: ClassVar[int] = 2
+    version: ClassVar[int] = 3
     reads: ClassVar[tuple[str, ...]] = ("video",)
     optional: ClassVar[tuple[str, ...]] = ()
     writes: ClassVar[type] = Clip
@@ -122,6 +132,9 @@ class SplitStage:
 
     def setup(self, context: Context) -> None:
         self.context = context
+        if self.params.shots in ("transnet", "both"):
+            from worldloom.dataengine.video.transnet import transnet
+            transnet()
 
     def process(self, item: Inputs) -> Iterator[Clip | Drop]:
         """Clips of {"video": Video}, and drops for what is left over or cannot be decoded."""
@@ -135,7 +148,7 @@ class VideoSplit:
 
     def __init__(self, video: Video, path: Path, corpus: Path, params: SplitParams) -> None:
         self.video, self.path, self.corpus, self.params = video, path, corpus, params
-        self.framing: Framing = framing((video.width, video.height), params.width, params.height)
+        self.bars, self.framing = self._framed()
         source_fps = sustained_rate(path) if video.is_variable_rate else video.fps
         self.rate = exact_rate(min(params.fps or source_fps, source_fps))
         self.fps = float(self.rate)
@@ -144,6 +157,20 @@ class VideoSplit:
         self.min_frames = params.num_frames or max(1, math.ceil(params.min_s * self.fps - 1e-9))
         self.open: OpenClip | None = None
         self.broken_by: str | None = None         # what stopped decoding before the last frame
+
+    def _framed(self) -> tuple[Bars | None, Framing]:
+        """Black bars to cut off, where asked for and there, and the framing of what is left."""
+        video, wanted = self.video, (self.params.width, self.params.height)
+        if self.params.crop_bars:
+            from worldloom.dataengine.video.bars import find_bars
+            from worldloom.dataengine.video.probe import stored_geometry
+
+            bars, geometry = find_bars(self.path), stored_geometry(self.path)
+            if bars:
+                x_px, y_px = bars.origin_px(geometry)
+                inner = framing(bars.inside(geometry).display_size, *wanted)
+                return bars, replace(inner, origin_x_px=x_px, origin_y_px=y_px)
+        return None, framing((video.width, video.height), *wanted)
 
     def run(self) -> Iterator[Clip | Drop]:
         """Clips and drops in order of their frames."""
@@ -170,27 +197,45 @@ class VideoSplit:
 
     def _frames(self) -> Iterator[Shown]:
         """Canonical pictures of all frames, with the cuts marked."""
+        from worldloom.dataengine.video.detect import mark_shots
+
+        detectors = self._detectors()
+        if detectors:
+            for item, cut_by in mark_shots(self._pictures(), detectors):
+                yield Shown(*item, cut_by=cut_by)
+        else:
+            yield from (Shown(*item, cut_by="") for item, _ in self._pictures())
+
+    def _pictures(self) -> Iterator[tuple[tuple[int, float, av.VideoFrame], Look]]:
+        """((index, time, canonical picture), what detectors see) of every frame that decodes."""
         from worldloom.dataengine.video.container import open_video
+        from worldloom.dataengine.video.detect import Look
         from worldloom.dataengine.video.index import Damage, deinterlaced, good_frames
         from worldloom.dataengine.video.picture import Canonical, geometry_of
-        from worldloom.dataengine.video.shots import mark_cuts
 
-        def pictures() -> Iterator[tuple[tuple[int, float, av.VideoFrame], np.ndarray]]:
-            canonical, damage = None, Damage()
-            with open_video(self.path) as (container, stream):
-                frames = good_frames(container, stream, damage)
-                frames = deinterlaced(frames, stream) if self.video.is_interlaced else frames
-                for index, (time_s, raw) in enumerate(frames):
-                    canonical = canonical or Canonical(geometry_of(stream, raw), self.framing)
-                    thumb = canonical.thumb(raw) if self.params.shots else _NO_THUMB
-                    yield (index, time_s, canonical.picture(raw)), thumb
-            self.broken_by = damage.detail
+        canonical, damage = None, Damage()
+        with open_video(self.path) as (container, stream):
+            frames = good_frames(container, stream, damage)
+            frames = deinterlaced(frames, stream) if self.video.is_interlaced else frames
+            if self.bars:
+                from worldloom.dataengine.video.bars import without_bars
+                frames = without_bars(frames, stream, self.bars)
+            for index, (time_s, raw) in enumerate(frames):
+                canonical = canonical or Canonical(geometry_of(stream, raw), self.framing)
+                yield (index, time_s, canonical.picture(raw)), Look(time_s, partial(canonical.thumb, raw))
+        self.broken_by = damage.detail
 
-        if not self.params.shots:
-            yield from (Shown(*item, is_cut=False) for item, _ in pictures())
-            return
-        for item, is_cut in mark_cuts(pictures(), threshold=self.params.shot_threshold):
-            yield Shown(*item, is_cut=is_cut)
+    def _detectors(self) -> list[Detector]:
+        from worldloom.dataengine.video.shots import ContentDetector
+        from worldloom.dataengine.video.transnet import TransNetDetector
+
+        wanted = self.params.shots
+        found: list[Detector] = []
+        if wanted in ("content", "both"):
+            found.append(ContentDetector(self.params.shot_threshold))
+        if wanted in ("transnet", "both"):
+            found.append(TransNetDetector(self.params.transnet_threshold))
+        return found
 
     def _step(self, last: Shown | None, frame: Shown) -> Iterator[Clip | Drop]:
         """Take in the next frame: serve the ticks that `last` is due for, close at a cut, and open when needed."""
@@ -198,10 +243,10 @@ class VideoSplit:
             self._start(frame, "start")
             return
         end_s = frame.time_s
-        missed = self._serve(last, max(end_s, last.time_s + 1 / self.fps) if frame.is_cut else end_s)
-        if frame.is_cut:
+        missed = self._serve(last, max(end_s, last.time_s + 1 / self.fps) if frame.cut_by else end_s)
+        if frame.cut_by:
             yield from self._finish(frame.index, end_s)
-            self._start(frame, "histogram")
+            self._start(frame, frame.cut_by)
         elif missed or self._is_full_at(frame.time_s):
             yield from self._finish(frame.index, end_s)
             self._start(frame, "window")

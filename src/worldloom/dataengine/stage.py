@@ -31,7 +31,10 @@ class Context:
         return self._inside(video.source_id, video.sidecar) if video.sidecar else None
 
     def media_path(self, clip: Clip) -> Path:
-        return self.corpus / clip.media
+        """The clip's file; of a corpus in a bucket, brought here first. Raises DataError where it is gone."""
+        from worldloom.dataengine.store import present
+
+        return present(self.corpus, clip.media)
 
     def _inside(self, source_id: str, name: str) -> Path:
         root = self.locations.get(source_id)
@@ -78,7 +81,7 @@ class Stage(Protocol):
     reads: ClassVar[tuple[str, ...]]    # tables; the first gives the items
     optional: ClassVar[tuple[str, ...]] # tables of `reads` that may lack a row
     writes: ClassVar[type]              # row type
-    budget_s: ClassVar[float]           # a worker busy longer on one item is killed and the item fails
+    budget_s: ClassVar[float]           # a worker busy longer between two rows of an item is killed and the item fails
     params: Any                         # a Params
 
     def setup(self, context: Context) -> None: ...

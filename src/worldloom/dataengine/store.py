@@ -8,7 +8,7 @@ import os
 import shutil
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,8 @@ import pyarrow.parquet as pq
 from worldloom.schemas import ConfigError, arrow_schema, to_table
 
 FORMAT_VERSION = 1
+REMOTE_NOTE = ".remote.json"
+"""Of a folder that is the working copy of a bucket: where that is."""
 
 
 def part_path(corpus: Path, table: str, key: str) -> Path:
@@ -47,6 +49,8 @@ def write_part(corpus: Path, table: str, key: str, rows: Sequence[Any], row_type
     scratch = scratch_path(corpus, f"{table}.parquet")
     pq.write_table(data.replace_schema_metadata(info), scratch, compression="zstd")
     publish(scratch, part_path(corpus, table, key))
+    if (remote := _remote(corpus)) is not None and remote.lock is not None:
+        remote.push_part(table, key)
 
 
 def read_part(corpus: Path, table: str, key: str, row_type: type) -> list[Any]:
@@ -101,6 +105,8 @@ def update_manifest(corpus: Path, tables: Mapping[str, Sequence[str]]) -> None:
     scratch = scratch_path(corpus, "manifest.json")
     scratch.write_text(json.dumps({"format": FORMAT_VERSION, "tables": merged}, indent=1, sort_keys=True) + "\n")
     publish(scratch, corpus / "manifest.json")
+    if (remote := _remote(corpus)) is not None:
+        remote.push_manifest()
 
 
 def write_table(corpus: Path, table: str, key: str, rows: Sequence[Any], row_type: type) -> None:
@@ -111,6 +117,46 @@ def write_table(corpus: Path, table: str, key: str, rows: Sequence[Any], row_typ
         update_manifest(corpus, {table: [*(k for k in keys if k != key), key]})
 
 
+def _remote(corpus: Path) -> Any:
+    """The bucket behind a working copy; None where the folder is the corpus itself."""
+    if not (corpus / REMOTE_NOTE).exists():
+        return None
+    from worldloom.dataengine.remote import remote_of
+
+    return remote_of(corpus)
+
+
+def refresh(corpus: Path) -> None:
+    """Make the tables of a working copy those of its bucket; nothing for any other corpus."""
+    if (remote := _remote(corpus)) is not None:
+        remote.refresh()
+
+
+def present(corpus: Path, name: str) -> Path:
+    """The path of a file of the corpus, brought here first where only its bucket has it.
+
+    Raises:
+        DataError: the bucket has none.
+    """
+    path = corpus / name
+    if not path.exists() and (remote := _remote(corpus)) is not None:
+        remote.fetch(name)
+    return path
+
+
+def share(corpus: Path, name: str) -> None:
+    """Store a file beside the tables in the bucket of a working copy; nothing for any other corpus."""
+    if (remote := _remote(corpus)) is not None:
+        with corpus_lock(corpus):
+            remote.push_file(name)
+
+
+def shown(corpus: Path) -> str:
+    """How a person names the corpus: the URL of a working copy, else the folder."""
+    remote = _remote(corpus)
+    return str(corpus) if remote is None else str(remote.url)
+
+
 _held: set[Path] = set()
 
 
@@ -118,12 +164,23 @@ _held: set[Path] = set()
 def corpus_lock(corpus: Path) -> Iterator[None]:
     """Hold the corpus for writing; a killed holder lets go by itself. Holding it twice in one process is fine.
 
+    A working copy holds its bucket too, and has all finished parts here.
+
     Raises:
         ConfigError: another process holds it.
     """
+    with folder_lock(corpus) as is_first:
+        remote = _remote(corpus) if is_first else None
+        with remote.writing() if remote is not None else nullcontext():
+            yield
+
+
+@contextmanager
+def folder_lock(corpus: Path) -> Iterator[bool]:
+    """Hold a corpus folder against other processes of this machine; whether this is the first hold of this one."""
     corpus = corpus.resolve()
     if corpus in _held:
-        yield
+        yield False
         return
     corpus.mkdir(parents=True, exist_ok=True)
     with (corpus / ".lock").open("a+") as file:
@@ -131,16 +188,20 @@ def corpus_lock(corpus: Path) -> Iterator[None]:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             file.seek(0)
-            raise ConfigError(f"{corpus.name}: the corpus is in use by process {file.read().strip() or '?'}; "
-                              "wait for it or stop it, then run again") from None
+            raise InUse(f"{corpus.name}: the corpus is in use by process {file.read().strip() or '?'}; "
+                        "wait for it or stop it, then run again") from None
         file.truncate(0)
         file.write(str(os.getpid()))
         file.flush()
         _held.add(corpus)
         try:
-            yield
+            yield True
         finally:
             _held.discard(corpus)
+
+
+class InUse(ConfigError):
+    """Another process of this machine holds the corpus folder."""
 
 
 def clear_scratch(corpus: Path) -> int:

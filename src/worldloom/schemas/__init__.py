@@ -5,6 +5,7 @@ from worldloom.schemas.errors import ConfigError, DataError, DecodeError, Worldl
 from worldloom.schemas.rows import (
     UNCERTAIN,
     Action,
+    Audit,
     Camera,
     Caption,
     Clip,
@@ -21,7 +22,7 @@ from worldloom.schemas.rows import (
 )
 
 __all__ = [
-    "TABLES", "UNCERTAIN", "Action", "Camera", "Caption", "Clip", "ConfigError", "DataError", "DecodeError", "Drop",
-    "Evaluation", "Failure", "Mix", "Run", "Sample", "Score", "Selection", "Source", "Video", "WorldloomError",
+    "TABLES", "UNCERTAIN", "Action", "Audit", "Camera", "Caption", "Clip", "ConfigError", "DataError", "DecodeError",
+    "Drop", "Evaluation", "Failure", "Mix", "Run", "Sample", "Score", "Selection", "Source", "Video", "WorldloomError",
     "arrow_schema", "from_table", "json_schema", "key_column", "to_table",
 ]

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import yaml
 from pydantic import BaseModel, ValidationError
 
-from worldloom.schemas import ConfigError
+from worldloom.schemas.errors import ConfigError
 
 Model = TypeVar("Model", bound=BaseModel)
 
@@ -22,19 +22,43 @@ def load_config(path: Path, model: type[Model]) -> Model:
     Raises:
         ConfigError: unreadable, not YAML, or not what the model asks for; one line an error, with its line number.
     """
+    data, node = read_yaml(path)
+    return parse_config(data, model, lambda loc: f"{path}:{_line(node, loc)}")
+
+
+def read_yaml(path: Path) -> tuple[Any, Any]:
+    """(document, its nodes with their lines). Plain data only: no tags, aliases, or key that stands twice.
+
+    Raises:
+        ConfigError: unreadable, not YAML, or more than plain data.
+    """
     try:
         text = path.read_text(encoding="utf-8")
         if any(isinstance(event, yaml.AliasEvent) for event in yaml.parse(text, Loader=yaml.SafeLoader)):
             raise ConfigError(f"{path}: YAML aliases (*name) are not taken; write the value out")
         node = yaml.compose(text, Loader=yaml.SafeLoader)
-        data = yaml.safe_load(text)
+        _refuse_doubles(node, path)
+        return yaml.safe_load(text) or {}, node
     except OSError as error:
         raise ConfigError(f"{path}: {error.strerror or error}") from None
     except RecursionError:
         raise ConfigError(f"{path}: nested too deeply") from None
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise ConfigError(f"{path}: not YAML: {' '.join(str(error).split())}") from None
-    return parse_config(data or {}, model, lambda loc: f"{path}:{_line(node, loc)}")
+
+
+def _refuse_doubles(node: Any, path: Path) -> None:
+    """Raises ConfigError where a mapping names a key twice: YAML would keep the last in silence."""
+    if isinstance(node, yaml.SequenceNode):
+        for each in node.value:
+            _refuse_doubles(each, path)
+    if isinstance(node, yaml.MappingNode):
+        seen: set[str] = set()
+        for key, value in node.value:
+            if isinstance(key.value, str) and key.value in seen:
+                raise ConfigError(f"{path}:{key.start_mark.line + 1}: {key.value!r} stands twice; keep one")
+            seen.add(str(key.value))
+            _refuse_doubles(value, path)
 
 
 def parse_config(data: Any, model: type[Model], where: Any) -> Model:
@@ -50,7 +74,8 @@ def _explain(error: Any, model: type[BaseModel]) -> str:
     *parents, last = error["loc"] or ("document",)
     place = ".".join(str(p) for p in parents) or model.__name__.removesuffix("Params").lower()
     if error["type"] != "extra_forbidden":
-        return f"{'.'.join(str(p) for p in error['loc'])}: {error['msg']}, found {_short(error.get('input'))}"
+        name = ".".join(str(p) for p in error["loc"]) or "document"
+        return f"{name}: {error['msg']}, found {_short(error.get('input'))}"
     fields = _fields(model, parents)
     near = difflib.get_close_matches(str(last), fields, n=1)
     hint = f"; did you mean {near[0]!r}?" if near else ""

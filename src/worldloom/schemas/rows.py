@@ -35,7 +35,7 @@ class Source:
 
 @table("video", key="video_id")
 class Video:
-    """One readable video file of a source; facts come from decoding its packets, not from its header."""
+    """One readable video file of a source; facts come from its packets, not from its header."""
     video_id: str = column("SHA-256 of the bytes")
     source_id: str = column("source it came from")
     name: str = column("path inside the source, POSIX, byte for byte (surrogate escapes as backslash escapes)")
@@ -48,7 +48,8 @@ class Video:
     height: int = column("height as displayed: upright, square pixels", unit="px")
     rotation_deg: int = column("display rotation that was applied, clockwise", unit="deg")
     sample_aspect_ratio: float = column("pixel width over height as stored")
-    num_frames: int = column("frames that can be decoded", unit="frames")
+    num_frames: int = column("frames that its packets show; what does not decode is dropped by name when it is cut",
+                             unit="frames")
     header_frames: int | None = column("frames that the header claims", unit="frames")
     start_s: float = column("time of the first frame", unit="s")
     duration_s: float = column("from the first frame to the end of the last", unit="s")
@@ -248,3 +249,39 @@ class Evaluation:
     metric: str = column("what was measured")
     value: float = column("the figure")
     detail: str = column("how it was measured")
+
+
+@table("audit", key="clip_id")
+class Audit:
+    """Labels of a clip held against its pixels by dense flow, which the camera estimators do not use.
+
+    A check is 1 where the pixels agree with the label, 0 where they disagree, 2 where nothing can be told.
+    """
+    clip_id: str = column("clip")
+    method: str = column("name and version of the check, such as dis_flow/1")
+    num_frames: int = column("equal to the clip's frames", unit="frames")
+    verdict: str = column("agrees, disagrees, shifted, or cannot be told")
+    agreement: float | None = column("lowest share of agreeing frames over the judged axes; null where none is judged")
+    checked: int = column("checks made, over all axes")
+    yaw_agreement: float | None = column("share of checked frames whose yaw sign agrees")
+    yaw_checked: int = column("frames whose yaw was checked", unit="frames")
+    pitch_agreement: float | None = column("share of checked frames whose pitch sign agrees")
+    pitch_checked: int = column("frames whose pitch was checked", unit="frames")
+    longitudinal_agreement: float | None = column("share of checked frames that expand or contract as labelled")
+    longitudinal_checked: int = column("frames whose forward or backward label was checked", unit="frames")
+    lateral_agreement: float | None = column("share of checked frames with parallax to the labelled side")
+    lateral_checked: int = column("frames whose right or left label was checked", unit="frames")
+    still_agreement: float | None = column("share of checked frames that stay where the label says no movement")
+    still_checked: int = column("frames labelled without movement that were checked", unit="frames")
+    lag_frames: int = column("frames that the labels come late by, as flow and turns correlate best", unit="frames")
+    lag_gain: float = column("correlation at that lag over the one at none")
+    worst_frames: list[int] = column("frames where most checks disagree, worst first, at most 8", unit="frames")
+    yaw_seen_deg: np.ndarray = track("turn by the mean flow, translation included; NaN where no flow was measured",
+                                     pa.float32(), unit="deg")
+    pitch_seen_deg: np.ndarray = track("look by the mean flow, translation included; NaN where no flow was measured",
+                                       pa.float32(), unit="deg")
+    yaw_check: np.ndarray = track("check of the yaw sign", pa.int8())
+    pitch_check: np.ndarray = track("check of the pitch sign", pa.int8())
+    longitudinal_check: np.ndarray = track("check of forward or backward", pa.int8())
+    lateral_check: np.ndarray = track("check of right or left", pa.int8())
+    still_check: np.ndarray = track("check of no movement", pa.int8())

@@ -7,10 +7,11 @@ from typing import Annotated
 
 import typer
 
+from worldloom.dataengine.corpus_option import Corpus, OptionalCorpus
+
 mix_app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
 shards_app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
 MixFile = Annotated[Path, typer.Argument(metavar="MIX", help="The mix document, a YAML file.")]
-Corpus = Annotated[Path, typer.Option(help="The corpus folder.")]
 
 
 @mix_app.callback()
@@ -73,7 +74,7 @@ def pack_command(mix: MixFile, corpus: Corpus = Path("corpus"),
 @shards_app.command("verify")
 def verify_command(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="A folder of shards.")],
-    corpus: Annotated[Path | None, typer.Option(help="Compare with this corpus's catalog too.")] = None,
+    corpus: OptionalCorpus = None,
 ) -> None:
     """Check tars, index and samples; exit 1 when anything is wrong."""
     from worldloom.shards.verify import verify

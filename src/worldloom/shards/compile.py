@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from typing import Any
 
@@ -132,6 +133,7 @@ def _selection(con: duckdb.DuckDBPyConnection, document: MixDocument) -> str:
 
 def _query(con: duckdb.DuckDBPyConnection, where: str, place: str) -> list[tuple[Any, ...]]:
     """Rows of `mixable` that meet one condition a user wrote."""
+    _check_condition(con, where, place)
     query = (f"SELECT clip_id, num_frames, fps, has_labels FROM mixable "
              f"WHERE clip_id IN (SELECT clip_id FROM mixable WHERE (\n{where}\n)) ORDER BY clip_id")
     try:
@@ -140,6 +142,31 @@ def _query(con: duckdb.DuckDBPyConnection, where: str, place: str) -> list[tuple
         return con.execute(query).fetchall()
     except duckdb.Error as error:
         raise ConfigError(f"{place}: {' '.join(str(error).split())}") from None
+
+
+def _check_condition(con: duckdb.DuckDBPyConnection, where: str, place: str) -> None:
+    """Raises ConfigError unless `where` is one condition that gives the same answer every time."""
+    try:
+        parsed = con.execute("SELECT json_serialize_sql(?)", [f"SELECT 1 FROM mixable WHERE {where}"]).fetchall()[0][0]
+    except duckdb.Error as error:
+        raise ConfigError(f"{place}: {' '.join(str(error).split())}") from None
+    tree = json.loads(parsed)
+    if tree.get("error"):
+        raise ConfigError(f"{place}: {where!r} is not one SQL condition: {tree['error_message']}")
+    volatile = {row[0] for row in con.execute(
+        "SELECT function_name FROM duckdb_functions() WHERE stability <> 'CONSISTENT'").fetchall()}
+    found = sorted(_functions(tree) & volatile)
+    if found:
+        raise ConfigError(f"{place}: {found[0]}() gives another answer each time; a mix must always be the same list")
+
+
+def _functions(tree: Any) -> set[str]:
+    if isinstance(tree, list):
+        return set().union(*(_functions(part) for part in tree))
+    if not isinstance(tree, dict):
+        return set()
+    own = {tree["function_name"]} if isinstance(tree.get("function_name"), str) else set()
+    return own.union(*(_functions(part) for part in tree.values()))
 
 
 def _candidates(con: duckdb.DuckDBPyConnection, document: MixDocument,

@@ -7,10 +7,10 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any, Literal
 
-import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from worldloom.schemas import ConfigError
+from worldloom.schemas.config import read_yaml
 
 SUM_TOLERANCE = 1e-6
 Unit = Literal["clips", "frames", "hours", "latents"]
@@ -103,13 +103,7 @@ def load_mix(path: Path) -> MixDocument:
     Raises:
         ConfigError: unreadable, not YAML, or not a mix; one line an error.
     """
-    try:
-        data = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise ConfigError(f"{path}: {error.strerror or error}") from None
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{path}: not YAML: {' '.join(str(error).split())}") from None
-    return parse_mix(data, str(path))
+    return parse_mix(read_yaml(path)[0], str(path))
 
 
 def parse_mix(data: Any, where: str = "mix") -> MixDocument:

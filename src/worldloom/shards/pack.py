@@ -12,7 +12,7 @@ from typing import Any
 import duckdb
 
 from worldloom.dataengine.catalog import open_catalog
-from worldloom.dataengine.store import corpus_lock, write_table
+from worldloom.dataengine.store import corpus_lock, present, write_table
 from worldloom.schemas import Action, Camera, Caption, Clip, ConfigError, DataError, Mix, Sample, from_table
 from worldloom.schemas.ids import digest, file_sha256
 from worldloom.shards.compile import CompiledMix, MixItem, compile_mix
@@ -122,7 +122,7 @@ def _media(corpus: Path, clip: Clip) -> bytes:
     if not path.resolve().is_relative_to(corpus.resolve()):
         raise DataError(f"clip {clip.clip_id}: media path {clip.media!r} leaves the corpus")
     try:
-        data = path.read_bytes()
+        data = present(corpus, clip.media).read_bytes()
     except OSError as error:
         raise DataError(f"clip {clip.clip_id}: {clip.media}: {error.strerror}") from None
     if hashlib.sha256(data).hexdigest() != clip.media_sha256:

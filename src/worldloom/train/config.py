@@ -5,10 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, Literal
 
-import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
-from worldloom.schemas.errors import ConfigError
+from worldloom.schemas.config import load_config as read_config
 
 
 class _Config(BaseModel):
@@ -90,14 +89,7 @@ def load_config(path: Path) -> TrainConfig:
     Raises:
         ConfigError: the file is missing, is not YAML, or does not describe a run.
     """
-    try:
-        document = yaml.safe_load(path.read_text())
-        config = TrainConfig.model_validate(document)
-    except (OSError, yaml.YAMLError) as error:
-        raise ConfigError(f"{path}: {error}") from error
-    except ValidationError as error:
-        first = error.errors()[0]
-        raise ConfigError(f"{path}: {'.'.join(map(str, first['loc'])) or 'document'}: {first['msg']}") from error
+    config = read_config(path, TrainConfig)
     base = path.resolve().parent
     return config.model_copy(update={"shards": tuple(base / folder for folder in config.shards),
                                      "out": base / config.out})

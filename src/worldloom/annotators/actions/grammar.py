@@ -82,6 +82,11 @@ def render(steps: list[Step]) -> str:
     return ",".join(f"{'+'.join(step.tokens())}-{step.latents}" for step in steps)
 
 
+def inverse(steps: list[Step]) -> list[Step]:
+    """The way back: the same durations in reverse order, turns, looks and movement negated; a jump is left out."""
+    return [Step(s.latents, -s.longitudinal, -s.lateral, -s.turn, -s.look) for s in reversed(steps)]
+
+
 def to_rows(
     steps: list[Step], *, perspective: int, yaw_deg: float = 3.0, pitch_deg: float = 3.0,
 ) -> np.ndarray:

@@ -1,7 +1,7 @@
 """Actions from a camera track: turns in degrees, movement as forward/backward and right/left, or uncertain.
 
 Movement is read in the yaw-only frame of the step before, so looking up, roll and gravity do not leak into it.
-Given poses are judged by speed; estimated poses by whether their travel could be seen at all.
+Given poses are judged by speed; estimated poses by what could be seen of their travel (`seen`).
 """
 
 from __future__ import annotations
@@ -12,18 +12,16 @@ from typing import Any
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
+from worldloom.annotators.actions.seen import ACTIVE, INACTIVE, Movement, axis_shares, judge_seen, likeliest, posterior
 from worldloom.dataengine.geometry import poses as P
+from worldloom.dataengine.geometry.smooth import noise_sigma, savitzky_golay
 from worldloom.schemas import UNCERTAIN, Action, Camera, DataError
 
-PROFILE = "cones/2"
-_ACTIVE, _INACTIVE = 0.50, 0.38        # share of the travel along an axis: at least, at most
+PROFILE = "cones/3"
 _TELEPORT_DEG, _TELEPORT_TIMES = 25.0, 8.0
 _STILL_M_S, _MOVING_M_S = 0.08, 0.20
-_STILL_SHARE, _MOVING_SHARE = 0.15, 0.35      # of the clip's median moving speed
+_STILL_SHARE, _MOVING_SHARE = 0.15, 0.35      # of the clip's median moving speed, without metres
 _KEEP_S = 0.5                          # a speed between the bands keeps its state this long
-_SEEN_PX_S = 12.0                      # estimated travel: image motion that rotation leaves, a second
-_VOTE_S = 0.3
-_COHERENT = 0.75                       # length of the mean travel direction over a vote
 _GRAVITY_M_S2 = 9.81
 
 
@@ -34,14 +32,6 @@ class Keys:
     lateral: np.ndarray
     jump: np.ndarray
     on_ground: np.ndarray
-
-
-@dataclass(frozen=True)
-class _Movement:
-    longitudinal: np.ndarray
-    lateral: np.ndarray
-    longitudinal_confidence: np.ndarray
-    lateral_confidence: np.ndarray
 
 
 def label(camera: Camera, fps: float, *, perspective: str = "uncertain", keys: Keys | None = None) -> Action:
@@ -59,18 +49,29 @@ def label(camera: Camera, fps: float, *, perspective: str = "uncertain", keys: K
     yaw, pitch, pole = turns(pose_T44)
     step_T3 = travel(pose_T44)
     teleport = teleports(pose_T44, step_T3, camera.pose_source == "estimated")
-    judge = _judge_seen if camera.pose_source == "estimated" else _judge_given
+    judge = judge_seen if _was_seen(camera) else _judge_given
     moved = judge(camera, step_T3, fps, teleport)
-    jump = _jumps(camera, pose_T44, fps, keys)
+    jump = _jumps(camera, pose_T44, fps, keys, moved)
     cut_deg = _turned_away(pose_T44)
     return _action(camera, (yaw, pitch), pole | teleport, cut_deg, moved, jump, perspective, keys)
+
+
+def _was_seen(camera: Camera) -> bool:
+    """The track is an estimate, and how much image motion its rotation leaves is known."""
+    return camera.pose_source == "estimated" and bool(np.isfinite(camera.parallax_px[1:]).any())
+
+
+def best_guess(camera: Camera, fps: float) -> tuple[np.ndarray, np.ndarray]:
+    """Likeliest longitudinal and lateral value of each frame of an estimated track, however unsure; for scoring."""
+    step_T3 = travel(np.asarray(camera.world_from_cam_T44, float).reshape(-1, 4, 4))
+    return likeliest(axis_shares(posterior(camera, step_T3, fps)))
 
 
 def turns(pose_T44: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Heading and elevation steps in degrees, and where heading means nothing because the view is near vertical."""
     elevation = P.elevation_deg(pose_T44)
     yaw = P.wrap180(_steps(P.heading_deg(pose_T44)))
-    steep = np.maximum(np.abs(elevation), np.abs(np.roll(elevation, 1)))
+    steep = np.maximum(np.abs(elevation), np.abs(np.concatenate([elevation[:1], elevation[:-1]])))
     if np.any(steep > 75) and len(pose_T44) > 1:                  # heading is ill-conditioned: turn about the vertical
         turn = P.so3_log(pose_T44[1:, :3, :3] @ np.swapaxes(pose_T44[:-1, :3, :3], 1, 2))[:, 1]
         yaw = np.where(steep > 75, np.concatenate([[0.0], np.degrees(turn)]), yaw)
@@ -87,14 +88,18 @@ def travel(pose_T44: np.ndarray) -> np.ndarray:
 
 
 def teleports(pose_T44: np.ndarray, step_T3: np.ndarray, is_estimated: bool) -> np.ndarray:
-    """Steps that no camera makes: a turn above 25 degrees, or (given poses) a jump far beyond the clip's usual step."""
+    """Steps that no camera makes: a turn above 25 degrees, or (given poses) one far beyond those around it."""
     found = _turned_away(pose_T44) > 0
-    if not is_estimated:
-        length = np.linalg.norm(step_T3, axis=1)
-        usual = np.median(length[length > 1e-9]) if np.any(length > 1e-9) else 0.0
-        if np.count_nonzero(length > 1e-9) >= 3:
-            found |= length > _TELEPORT_TIMES * usual
+    length = np.linalg.norm(step_T3, axis=1)
+    if not is_estimated and np.count_nonzero(length > 1e-9) >= 3:
+        found |= length > _TELEPORT_TIMES * np.maximum(np.median(length[length > 1e-9]), _around(length))
     return found
+
+
+def _around(x_T: np.ndarray) -> np.ndarray:
+    """Median of the three values before and the three after each one; at the ends of those that are there."""
+    windows = sliding_window_view(np.pad(x_T[1:], 3, constant_values=np.nan), 7)
+    return np.concatenate([[np.inf], np.nanmedian(np.delete(windows, 3, axis=1), axis=1)])
 
 
 def _turned_away(pose_T44: np.ndarray) -> np.ndarray:
@@ -108,22 +113,33 @@ def _steps(x_T: np.ndarray) -> np.ndarray:
     return np.diff(x_T, prepend=x_T[:1])
 
 
-def _judge_given(camera: Camera, step_T3: np.ndarray, fps: float, teleport: np.ndarray) -> _Movement:
+def _judge_given(camera: Camera, step_T3: np.ndarray, fps: float, teleport: np.ndarray) -> Movement:
     """Speed bands with hysteresis, then direction cones."""
     speed = np.hypot(step_T3[:, 0], step_T3[:, 2]) * fps
-    still, moving = _bands(speed[~teleport], camera.metres_per_unit)
+    noise = 0.0 if camera.pose_source == "engine" else _speed_noise(step_T3, fps)
+    still, moving = _bands(speed[~teleport], camera.metres_per_unit, noise)
     state = _hysteresis(speed, still, moving, max(1, round(_KEEP_S * fps)))
     trust = np.asarray(camera.confidence, float)
     axes = [_axis(step_T3[:, i] * fps, speed, state, teleport, trust) for i in (2, 0)]
-    return _Movement(axes[0][0], axes[1][0], axes[0][1], axes[1][1])
+    return Movement(axes[0][0], axes[1][0], axes[0][1], axes[1][1], state == 0)
 
 
-def _bands(speed: np.ndarray, metres_per_unit: float | None) -> tuple[float, float]:
-    """Speeds below which the camera is still and above which it moves, in the track's units a second."""
-    floor = (_STILL_M_S / metres_per_unit, _MOVING_M_S / metres_per_unit) if metres_per_unit else (1e-9, 1e-9)
-    moving = speed[speed > max(floor[1], 0.1 * float(speed.max(initial=0.0)))]
+def _speed_noise(step_T3: np.ndarray, fps: float) -> float:
+    """Noise of the level speed: how far each step lies from a smooth path."""
+    level_2T = step_T3[1:, [0, 2]].T
+    return fps * float(np.hypot(*(noise_sigma(x, savitzky_golay(x, fps=fps)) for x in level_2T)))
+
+
+def _bands(speed: np.ndarray, metres_per_unit: float | None, noise: float) -> tuple[float, float]:
+    """Speeds below which the camera is still and above which it moves, in the track's units a second.
+
+    Fixed where metres are known, so that equal speeds have equal labels in every source; else by the clip's own speed.
+    """
+    if metres_per_unit:
+        return max(_STILL_M_S / metres_per_unit, 3 * noise), max(_MOVING_M_S / metres_per_unit, 6 * noise)
+    moving = speed[speed > max(1e-9, 0.1 * float(speed.max(initial=0.0)))]
     usual = float(np.median(moving)) if moving.size else 0.0
-    return max(floor[0], _STILL_SHARE * usual), max(floor[1], _MOVING_SHARE * usual)
+    return max(1e-9, _STILL_SHARE * usual), max(1e-9, _MOVING_SHARE * usual)
 
 
 def _hysteresis(speed: np.ndarray, still: float, moving: float, keep: int) -> np.ndarray:
@@ -143,53 +159,24 @@ def _axis(component: np.ndarray, length: np.ndarray, state: np.ndarray, lost: np
           trust: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Value and confidence of one axis from its share of the travel."""
     share = np.abs(component) / np.maximum(length, 1e-12)
-    value = np.where(share >= _ACTIVE, np.sign(component), np.where(share <= _INACTIVE, 0, UNCERTAIN))
+    value = np.where(share >= ACTIVE, np.sign(component), np.where(share <= INACTIVE, 0, UNCERTAIN))
     value = np.where(state == 0, 0, np.where(state == 1, value, UNCERTAIN))
     value = np.where(lost, UNCERTAIN, value)
     value[0] = 0
     return value.astype(np.int8), np.where(value == UNCERTAIN, np.minimum(trust, 0.4), trust).astype(np.float32)
 
 
-def _judge_seen(camera: Camera, step_T3: np.ndarray, fps: float, teleport: np.ndarray) -> _Movement:
-    """A vote of neighbouring travel directions, where enough image motion is left after rotation to see travel."""
-    direction = step_T3 / np.maximum(np.linalg.norm(step_T3, axis=1, keepdims=True), 1e-12)
-    level = np.hypot(direction[:, 0], direction[:, 2])
-    trust = np.asarray(camera.confidence, float)
-    seen_px_s = np.asarray(camera.parallax_px, float) * fps * (level > 0.45)
-    weight = trust * np.minimum(seen_px_s / 35.0, 1.0)
-    half = max(1, round(_VOTE_S * fps / 2))
-    right, ahead, total = (_window_sum(x, half) for x in (direction[:, 0] * weight, direction[:, 2] * weight, weight))
-    length = np.hypot(right, ahead)
-    seen = _window_median(seen_px_s, half)
-    coherent = length / np.maximum(total, 1e-9)
-    state = np.where(seen < 0.7 * _SEEN_PX_S, 0,
-                     np.where((seen > 1.4 * _SEEN_PX_S) & (coherent > _COHERENT), 1, UNCERTAIN))
-    lost = teleport | (trust < 0.25)
-    margin = np.clip(np.where(state == 0, 1 - seen / _SEEN_PX_S, coherent) + 0.3, 0, 1) * np.clip(trust + 0.3, 0, 1)
-    axes = [_axis(part, length, state, lost, margin) for part in (ahead, right)]
-    return _Movement(axes[0][0], axes[1][0], axes[0][1], axes[1][1])
-
-
-def _window_sum(x_T: np.ndarray, half: int) -> np.ndarray:
-    return sliding_window_view(np.pad(x_T[1:], half, mode="edge"), 2 * half + 1).sum(1)[_back(len(x_T))]
-
-
-def _window_median(x_T: np.ndarray, half: int) -> np.ndarray:
-    return np.median(sliding_window_view(np.pad(x_T[1:], half, mode="edge"), 2 * half + 1), 1)[_back(len(x_T))]
-
-
-def _back(count: int) -> np.ndarray:
-    """Places of steps 1 to T-1 in an array of T-1, with the first repeated for index 0."""
-    return np.maximum(np.arange(count) - 1, 0)
-
-
-def _jumps(camera: Camera, pose_T44: np.ndarray, fps: float, keys: Keys | None) -> np.ndarray:
-    """1 from take-off to landing; from pixels, or without scale and ground contact, all uncertain."""
+def _jumps(camera: Camera, pose_T44: np.ndarray, fps: float, keys: Keys | None, moved: Movement) -> np.ndarray:
+    """1 from take-off to landing; from pixels none where the camera surely stands, else uncertain, as without scale."""
     rise = -_steps(pose_T44[:, 1, 3])
+    if camera.pose_source == "estimated":
+        jump = np.where((moved.longitudinal == 0) & (moved.lateral == 0) & moved.stands, 0, UNCERTAIN).astype(np.int8)
+        jump[:1] = jump[1:2] if len(jump) > 1 else UNCERTAIN
+        return jump
     if keys is not None:
         pressed = _near(np.asarray(keys.jump) > 0, round(0.2 * fps))
         return _airborne(~np.asarray(keys.on_ground, bool), (rise > 0) & pressed)
-    if camera.pose_source == "estimated" or camera.metres_per_unit is None or len(rise) < 3:
+    if camera.metres_per_unit is None or len(rise) < 3:
         return np.full(len(rise), UNCERTAIN, np.int8)
     velocity = rise * camera.metres_per_unit * fps
     fall = np.append(-np.diff(velocity) * fps, 0.0)
@@ -223,7 +210,7 @@ def _runs(flag: np.ndarray) -> list[tuple[int, int]]:
 
 
 def _action(camera: Camera, angles: tuple[np.ndarray, np.ndarray], lost: np.ndarray, cut_deg: np.ndarray,
-            moved: _Movement, jump: np.ndarray, perspective: str, keys: Keys | None) -> Action:
+            moved: Movement, jump: np.ndarray, perspective: str, keys: Keys | None) -> Action:
     """The row; where the path is cut, angles are 0 and their standard errors at least the rotation left out."""
     yaw, pitch = angles
     spread = [np.maximum(np.where(lost, np.maximum(np.abs(x), se), se), cut_deg).astype(np.float32)
@@ -241,7 +228,7 @@ def _action(camera: Camera, angles: tuple[np.ndarray, np.ndarray], lost: np.ndar
         certain_share=float(certain.mean()), **intent)
 
 
-def _intent(keys: Keys, moved: _Movement) -> dict[str, np.ndarray]:
+def _intent(keys: Keys, moved: Movement) -> dict[str, np.ndarray]:
     pressed = (keys.longitudinal != 0) | (keys.lateral != 0)
     still = (moved.longitudinal == 0) & (moved.lateral == 0)
     moving = np.isin(moved.longitudinal, (-1, 1)) | np.isin(moved.lateral, (-1, 1))

@@ -22,7 +22,7 @@ class ActionParams(Params):
 class ActionStage:
     """Actions of each clip from the camera track that the plan made."""
     name: ClassVar[str] = "action"
-    version: ClassVar[int] = 2
+    version: ClassVar[int] = 3
     reads: ClassVar[tuple[str, ...]] = ("camera", "clip", "video")
     optional: ClassVar[tuple[str, ...]] = ()
     writes: ClassVar[type] = Action
@@ -41,10 +41,19 @@ class ActionStage:
     def _label(self, camera: Any, item: Mapping[str, Any]) -> Action:
         clip, video = item["clip"], item["video"]
         path = self.context.sidecar_path(video)
-        given = read_sidecar(path) if path is not None and camera.pose_source != "estimated" else None
+        if path is not None and camera.pose_source == "estimated" and path.suffix != ".parquet":
+            path = None                              # beside an estimated track only a recorder's keys are of use
+        given = read_sidecar(path) if path is not None else None
         keys = keys_of_clip(given, clip, video) if given is not None and given.keys and self.params.use_keys else None
-        said = self.params.declared.get(video.source_id) or (given.perspective if given else None)
-        return label(camera, clip.fps, perspective=said or self.params.perspective, keys=keys)
+        return label(camera, clip.fps, perspective=self._perspective(camera, video, given), keys=keys)
+
+    def _perspective(self, camera: Any, video: Video, given: Given | None) -> str:
+        """What the source declares, else its pose file where that made the track, else what the pixels show."""
+        if said := self.params.declared.get(video.source_id):
+            return said
+        if given is not None and given.perspective and camera.pose_source != "estimated":
+            return given.perspective
+        return camera.perspective_seen if self.params.perspective == "uncertain" else self.params.perspective
 
 
 class ActionTruthStage(ActionStage):

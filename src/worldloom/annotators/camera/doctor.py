@@ -1,63 +1,60 @@
-"""Which convention of a pose file fits the pixels: every hypothesis predicts the motion of tracked corners.
+"""Which convention of a pose file fits the pixels: every hypothesis predicts the motion of the same points.
 
 Only the camera's motion from frame to frame is seen by pixels, so the world's own axes and origin are never judged.
-A hypothesis says where a corner may go: from its place at infinite depth towards the epipole, as far as depth is
-positive. Its error in a pair of frames is the median distance of the tracked corners from that half-line. It holds
+A hypothesis says where a point may go: from its place at infinite depth towards the epipole, as far as depth is
+positive. Its error in a pair of frames is the median distance of the points from that half-line. It holds
 rotation (the start), the epipolar line (across) and the sign of translation (along) in one number of pixels.
 """
 
 from __future__ import annotations
 
-import json
-import re
-from collections.abc import Iterator
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import numpy as np
 
+from worldloom.annotators.camera import doctor_files as F
+from worldloom.annotators.camera.doctor_fit import (
+    FLOOR_PX,
+    Hypothesis,
+    accounts,
+    beaten_share,
+    draws,
+    same_motion,
+)
+from worldloom.annotators.camera.doctor_pairs import (
+    LEAST_FLOW_PX,
+    Pair,
+    Pictures,
+    choose_pairs,
+    flow_px,
+    read_pictures,
+)
 from worldloom.dataengine.geometry import conventions as C
 from worldloom.dataengine.geometry import poses as P
 from worldloom.schemas import DataError
 
-TRIED_HFOV_DEG = (50.0, 60.0, 70.0, 80.0, 90.0)
-WIDTH_PX = 320
-_MOST_FRAMES, _MOST_PAIRS, _LONGEST_GAP = 900, 32, 15
-_WANTED_TURN_DEG, _LEAST_FLOW_PX, _LEAST_TRACKS, _LEAST_PAIRS = 4.0, 1.5, 30, 4
-_FLOOR_PX, _RATIO, _SURE, _DRAWS = 0.2, 1.5, 0.95, 500
-_GOOD_PX, _GOOD_SHARE_OF_FLOW = 0.75, 0.12
-_SAME_DEG = 0.05
+TRIED_HFOV_DEG = (40.0, 50.0, 60.0, 70.0, 80.0, 90.0)
+CAMERAS = ("opencv", "opengl", "unity", "rdb", "ldf", "lub", "ned", "unreal", "flu", "minecraft")
+"""Axes tried: OpenCV, OpenGL, each with one axis turned over (other hand), and the axes of engines and robots."""
+_SURE, _GOOD_PX, _GOOD_SHARE_OF_FLOW = 0.95, 0.75, 0.12
 
 
 @dataclass(frozen=True)
-class PoseFile:
-    """Numbers as they stand in the file: (N, 16) or (N, 7), with what the file says of them."""
-    rows: np.ndarray
-    convention: str | None = None
-    camera: dict | None = None
-    times_s: np.ndarray | None = None
+class Evidence:
+    """Pairs of pictures, and the row (or the time) of each picture's pose."""
+    given: F.PoseFile
+    place: np.ndarray
+    pairs: list[Pair]
+    lenses: list[np.ndarray]       # (fx, fy, cx, cy) that may hold, in pixels of a picture 320 wide
+    intrinsics: str                # where they come from
 
-
-@dataclass(frozen=True)
-class Pair:
-    """Tracked corners (N, 2) in frames `first` and `second`, in working pixels."""
-    first: int
-    second: int
-    p_N2: np.ndarray
-    q_N2: np.ndarray
-
-
-@dataclass
-class Hypothesis:
-    """One convention's account; pixels are of a picture 320 wide, medians are over the pairs."""
-    convention: str
-    error_px: float
-    epipolar_px: float             # distance from the whole epipolar line
-    forward_share: float           # of corners with parallax: depth positive in both frames
-    hfov_deg: float
-    error_pairs_px: np.ndarray = field(repr=False)
-    verdict: str = "no"            # holds, tied, no
-    same_motion: bool = False      # predicts the best one's motion itself, so no pixel can tell them apart
+    def track(self, convention: str, body_from_cam_44: np.ndarray | None = None) -> np.ndarray:
+        """Canonical poses (T, 4, 4) of the pictures, if the file is in this convention."""
+        poses = C.to_canonical(self.given.rows, convention, body_from_cam_44=body_from_cam_44)
+        if self.given.times_s is None:
+            return poses[self.place]
+        return P.interpolate_poses(poses, self.given.times_s, self.place)
 
 
 @dataclass(frozen=True)
@@ -73,115 +70,107 @@ class Diagnosis:
     intrinsics: str
     hypotheses: list[Hypothesis]
 
+    @property
+    def declared_holds(self) -> bool | None:
+        """Whether what the file declares is among the candidates; the world's axes do not count. None: not declared."""
+        if self.declared is None:
+            return None
+        return any(_same_camera(self.declared, candidate) for candidate in self.candidates)
+
     def as_json(self) -> dict:
-        facts = asdict(self)
+        facts = asdict(self) | {"declared_holds": self.declared_holds}
         for row in facts["hypotheses"]:
             del row["error_pairs_px"]
         return facts
 
 
-# ---------------------------------------------------------------- reading
+def diagnose(
+    video: Path, pose_path: Path, *, hfov_deg: float | None = None, start_s: float = 0.0, seconds: float = 30.0,
+    body_from_cam_44: np.ndarray | None = None, frame_times_s: np.ndarray | None = None,
+) -> Diagnosis:
+    """Try every convention of a pose file on a video, or on a folder of pictures.
 
-
-def read_pose_file(path: Path) -> PoseFile:
-    """Poses of a VIDEO.poses.json, a .npy (N, 4, 4), a text of 12 or 16 numbers a row, or a folder of 4x4 texts.
-
+    Args:
+        start_s, seconds: part of the video that is looked at, counted from its first frame.
+        body_from_cam_44: where the poses are of a body, the camera's pose in it.
+        frame_times_s: times of the video's frames on the clock of the poses, one a frame of the whole video.
     Raises:
-        DataError: it is missing, broken, or of another shape.
+        DataError: the poses cannot be read or do not belong to the frames, the camera model cannot be judged, or too
+            few pairs of pictures show the same points.
     """
-    if not path.exists():
-        raise DataError(f"pose file {path.name} is missing")
-    try:
-        if path.is_dir():
-            files = sorted((f for f in path.iterdir() if f.suffix == ".txt"), key=_natural)
-            return PoseFile(_rows(np.array([np.loadtxt(f).ravel() for f in files]), path))
-        if path.suffix == ".json":
-            return _read_json(path)
-        return PoseFile(_rows(np.load(path) if path.suffix == ".npy" else np.loadtxt(path, ndmin=2), path))
-    except (ValueError, TypeError, KeyError, OSError, EOFError) as err:
-        raise DataError(f"pose file {path.name} cannot be read: {type(err).__name__} {err}") from err
+    given = F.read_pose_file(pose_path)
+    evidence = gather(given, read_pictures(video, start_s, seconds), hfov_deg=hfov_deg, frame_times_s=frame_times_s)
+    return judge(evidence, body_from_cam_44=body_from_cam_44)
 
 
-def _natural(path: Path) -> list:
-    return [int(part) if part.isdigit() else part for part in re.split(r"(\d+)", path.name)]
+def gather(
+    given: F.PoseFile, pictures: Pictures, *, hfov_deg: float | None = None, frame_times_s: np.ndarray | None = None,
+) -> Evidence:
+    """The pairs of pictures that have poses, whatever those mean."""
+    lenses, said = _lenses(given.camera, hfov_deg, pictures.shape)
+    chosen, place = _pair_up(given, pictures, frame_times_s)
+    evidence = Evidence(given, place, [], lenses, said)
+    # the angle turned from frame to frame is the same under every hypothesis, so any of them picks the pairs
+    pairs = choose_pairs(pictures.only(chosen), evidence.track(hypotheses(given.rows.shape[1])[0]))
+    distortion = None if hfov_deg is not None else (given.camera or {}).get("distortion")
+    if distortion is not None:
+        pairs = [_straightened(pair, lenses[0], distortion) for pair in pairs]
+    return replace(evidence, pairs=pairs)
 
 
-def _read_json(path: Path) -> PoseFile:
-    facts = json.loads(path.read_text(encoding="utf-8"))
-    if not isinstance(facts, dict) or not facts.get("poses"):
-        raise DataError(f"pose file {path.name} holds no list 'poses'")
-    times = facts.get("times_s")
-    return PoseFile(_rows(np.array(facts["poses"], float), path), facts.get("convention"), facts.get("camera"),
-                    None if times is None else np.asarray(times, float))
+def _pair_up(given: F.PoseFile, pictures: Pictures, frame_times_s: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
+    """Pictures that have a pose, and for each its row in the file, or its time where rows go by time."""
+    every = np.arange(len(pictures.gray))
+    if given.names is not None and pictures.names:
+        rows = {name: i for i, name in enumerate(given.names)}
+        chosen = np.array([i for i in every if pictures.names[i] in rows], int)
+        return _enough(chosen), np.array([rows[pictures.names[i]] for i in chosen], int)
+    if given.times_s is None:
+        seen = int(pictures.indices[-1]) + 1
+        if len(given.rows) != (pictures.count or max(seen, len(given.rows))):
+            raise DataError(f"{len(given.rows)} poses for a video of {pictures.count or f'at least {seen}'} frames; "
+                            "one a frame is wanted, or times_s")
+        return every, pictures.indices
+    times = pictures.times_s
+    if frame_times_s is not None:
+        if len(frame_times_s) <= pictures.indices[-1]:
+            raise DataError(f"{len(frame_times_s)} frame times for frame {pictures.indices[-1]}; one a frame is wanted")
+        times = frame_times_s[pictures.indices]
+    chosen = every[(times >= given.times_s[0]) & (times <= given.times_s[-1])]
+    return _enough(chosen), times[chosen]
 
 
-def _rows(array: np.ndarray, path: Path) -> np.ndarray:
-    array = np.asarray(array, float)
-    flat = array.reshape(len(array), -1) if array.ndim > 1 else array
-    if flat.ndim != 2 or len(flat) < 2 or flat.shape[1] not in (7, 12, 16):
-        raise DataError(f"pose file {path.name} has shape {list(array.shape)}; wanted 12 or 16 numbers a frame (or 7: "
-                        "position, quaternion), for 2 frames at least")
-    if flat.shape[1] == 12:
-        flat = np.concatenate([flat, np.tile([0.0, 0.0, 0.0, 1.0], (len(flat), 1))], 1)
-    return flat
-
-
-def _read_pictures(video: Path) -> tuple[list[np.ndarray], np.ndarray, int]:
-    """Gray pictures of the first frames, their times, and the number of frames in the video."""
-    from worldloom.dataengine.video.read import iter_frames
-
-    pictures, times, count = [], [], 0
-    for frame in iter_frames(video, width=WIDTH_PX, gray=True):
-        count += 1
-        if count <= _MOST_FRAMES:
-            pictures.append(frame.rgb_HWC)
-            times.append(frame.time_s)
-    return pictures, np.array(times), count
-
-
-# ---------------------------------------------------------------- evidence
-
-
-def diagnose(video: Path, pose_path: Path, *, hfov_deg: float | None = None) -> Diagnosis:
-    """Try every convention of a pose file on a video.
-
-    Raises:
-        DataError: the poses cannot be read or do not belong to the frames, or too few pairs of frames show motion.
-    """
-    given = read_pose_file(pose_path)
-    pictures, times, count = _read_pictures(video)
-    if given.times_s is None and len(given.rows) != count:
-        raise DataError(f"{len(given.rows)} poses for a video of {count} frames; one a frame is wanted, or times_s")
-    frames = np.arange(len(pictures))
-    if given.times_s is not None:
-        frames = frames[(times >= given.times_s[0]) & (times <= given.times_s[-1])]
-    if len(frames) < 2:
-        raise DataError("fewer than 2 frames have a pose")
-    posed = [pictures[i] for i in frames]
-    tracks: dict[str, np.ndarray] = {}
-    for convention in hypotheses(given.rows.shape[1]):
-        poses = C.to_canonical(given.rows, convention)
-        tracks[convention] = poses[frames] if given.times_s is None else P.interpolate_poses(
-            poses, given.times_s, times[frames])
-    pairs = choose_pairs(posed, next(iter(tracks.values())))
-    lenses, said = _lenses(given.camera, hfov_deg, posed[0].shape)
-    return judge(pairs, tracks, lenses, said, given.convention)
+def _enough(chosen: np.ndarray) -> np.ndarray:
+    if len(chosen) < 2:
+        raise DataError(f"{len(chosen)} pictures have a pose; 2 are wanted at least")
+    return chosen
 
 
 def hypotheses(width: int) -> list[str]:
     """The conventions that rows of this many numbers may be in."""
     forms = ("matrix",) if width == 16 else ("quat_xyzw", "quat_wxyz")
-    return [f"{direction}/{axes}/{form}" for form in forms for direction in C.DIRECTIONS for axes in C.AXES]
+    return [f"{direction}/{axes}/{form}" for form in forms for direction in C.DIRECTIONS for axes in CAMERAS]
 
 
-def _lenses(camera: dict | None, hfov_deg: float | None, shape: tuple) -> tuple[list[np.ndarray], str]:
+def _same_camera(declared: str, candidate: str) -> bool:
+    """Whether two conventions differ in the world's axes alone; what is no convention is the same as none."""
+    try:
+        (direction_a, axes_a, form_a), (direction_b, axes_b, form_b) = C.parse(declared), C.parse(candidate)
+    except DataError:
+        return False
+    camera_a, camera_b = (C.axes_matrices(axes)[0] for axes in (axes_a, axes_b))
+    return (direction_a, form_a) == (direction_b, form_b) and np.array_equal(camera_a, camera_b)
+
+
+def _lenses(camera: dict | None, hfov_deg: float | None, shape: tuple[int, int]) -> tuple[list[np.ndarray], str]:
     """Candidates (fx, fy, cx, cy) in working pixels, and where they come from."""
     height, width = shape
     if hfov_deg is not None and not 5 < hfov_deg < 170:
         raise DataError(f"--hfov is {hfov_deg:g}; wanted degrees between 5 and 170")
+    model = (camera or {}).get("model", "pinhole")
+    if model != "pinhole":
+        raise DataError(f"camera model {model!r} is not judged: its pictures do not turn as those of a pinhole do")
     if hfov_deg is None and camera is not None:
-        if camera.get("model", "pinhole") != "pinhole":
-            raise DataError(f"camera model {camera['model']!r} is not judged; wanted pinhole, or --hfov")
         try:
             sx, sy = width / camera["width"], height / camera["height"]
             lens = np.array([camera["fx"] * sx, camera["fy"] * sy, (camera["cx"] + 0.5) * sx - 0.5,
@@ -196,121 +185,38 @@ def _lenses(camera: dict | None, hfov_deg: float | None, shape: tuple) -> tuple[
     return [np.array([f, f, (width - 1) / 2, (height - 1) / 2]) for f in focal], said
 
 
-def choose_pairs(pictures: list[np.ndarray], world_from_cam_T44: np.ndarray) -> list[Pair]:
-    """Pairs that turn a few degrees, or stand far apart; the angle turned is the same under every hypothesis.
+def _straightened(pair: Pair, lens: np.ndarray, distortion: list[float]) -> Pair:
+    """The pair as a lens without distortion (k1, k2, p1, p2) would show it."""
+    import cv2
 
-    Raises:
-        DataError: too few pairs show motion that can be followed.
-    """
-    from worldloom.annotators.camera.tracks import follow
-
-    mask, pairs = np.full(pictures[0].shape, 255, np.uint8), []
-    for first in np.unique(np.linspace(0, len(pictures) - 2, _MOST_PAIRS).astype(int)):
-        for second in _partners(int(first), world_from_cam_T44):
-            p, q = follow(pictures[first], pictures[second], mask)
-            if len(p) >= _LEAST_TRACKS:
-                if np.median(np.linalg.norm(q - p, axis=1)) >= _LEAST_FLOW_PX:
-                    pairs.append(Pair(int(first), second, p, q))
-                break
-    if len(pairs) < _LEAST_PAIRS:
-        raise DataError(f"{len(pairs)} pairs of frames show motion that can be followed; {_LEAST_PAIRS} are wanted")
-    return pairs
+    matrix = np.array([[lens[0], 0, lens[2]], [0, lens[1], lens[3]], [0, 0, 1]])
+    p, q = (cv2.undistortPoints(points[:, None], matrix, np.asarray(distortion, float), P=matrix)[:, 0]
+            for points in (pair.p_N2, pair.q_N2))
+    return Pair(pair.first, pair.second, p, q)
 
 
-def _partners(first: int, pose_T44: np.ndarray) -> Iterator[int]:
-    """Frames to pair with, the widest gap first."""
-    last = min(first + _LONGEST_GAP, len(pose_T44) - 1)
-    relative = np.swapaxes(pose_T44[first + 1:last + 1, :3, :3], 1, 2) @ pose_T44[first, :3, :3]
-    turn_deg = np.degrees(np.linalg.norm(P.so3_log(relative), axis=1))
-    gap = int(np.argmax(turn_deg >= _WANTED_TURN_DEG)) + 1 if (turn_deg >= _WANTED_TURN_DEG).any() else len(turn_deg)
-    while gap:
-        yield first + gap
-        gap //= 2
-
-
-# ---------------------------------------------------------------- judgement
-
-
-def relative(pose_T44: np.ndarray, pair: Pair) -> tuple[np.ndarray, np.ndarray]:
-    """Rotation and translation that take points from the first camera to the second."""
-    a, b = pose_T44[pair.first], pose_T44[pair.second]
-    return b[:3, :3].T @ a[:3, :3], b[:3, :3].T @ (a[:3, 3] - b[:3, 3])
-
-
-def misfit(pair: Pair, rotation: np.ndarray, shift: np.ndarray, lens: np.ndarray) -> tuple[float, float, float]:
-    """(error px, epipolar px, forward share) of a pair under a relative pose; medians over the corners."""
-    bearing = np.concatenate([(pair.p_N2 - lens[2:]) / lens[:2], np.ones((len(pair.p_N2), 1))], 1) @ rotation.T
-    length = np.linalg.norm(shift)
-    start = bearing[:, :2] / np.maximum(bearing[:, 2:], 1e-3)
-    gap = pair.q_N2 - lens[2:] - start * lens[:2]
-    if length < 1e-9:
-        rest = float(np.median(np.linalg.norm(gap, axis=1)))
-        return rest, rest, 0.5
-    unit = shift / length
-    way = (unit[:2] - start * unit[2]) * lens[:2]
-    along = (gap * way).sum(1) / np.maximum((way * way).sum(1), 1e-12)
-    most = 1 / unit[2] if unit[2] > 1e-9 else np.inf
-    off = np.linalg.norm(gap - np.clip(along, 0, most)[:, None] * way, axis=1)
-    across = np.linalg.norm(gap - along[:, None] * way, axis=1)
-    moved = np.linalg.norm(gap, axis=1) > 1.0
-    forward = float(((along > 0) & (along < most))[moved].mean()) if moved.any() else 0.5
-    return float(np.median(off)), float(np.median(across)), forward
-
-
-def _account(convention: str, poses: np.ndarray, pairs: list[Pair], lenses: list[np.ndarray]) -> Hypothesis:
-    best = None
-    for lens in lenses:
-        rows = np.array([misfit(pair, *relative(poses, pair), lens) for pair in pairs])
-        error, epipolar, forward = np.median(rows, 0)
-        if best is None or error < best.error_px:
-            hfov = float(np.degrees(2 * np.arctan(WIDTH_PX / 2 / lens[0])))
-            best = Hypothesis(convention, float(error), float(epipolar), float(forward), hfov, rows[:, 0])
-    return best
-
-
-def judge(
-    pairs: list[Pair], tracks: dict[str, np.ndarray], lenses: list[np.ndarray], intrinsics: str,
-    declared: str | None = None,
-) -> Diagnosis:
-    """Compare canonical pose tracks (T, 4, 4), one a convention, on the same tracked pairs."""
-    rows = sorted((_account(name, poses, pairs, lenses) for name, poses in tracks.items()), key=lambda r: r.error_px)
+def judge(evidence: Evidence, *, body_from_cam_44: np.ndarray | None = None) -> Diagnosis:
+    """Compare what every convention of the file predicts, on the same pairs of pictures."""
+    pairs, declared = evidence.pairs, evidence.given.convention
+    tracks = {name: evidence.track(name, body_from_cam_44) for name in hypotheses(evidence.given.rows.shape[1])}
+    rows = accounts(tracks, pairs, evidence.lenses)
     best = rows[0]
-    flow = float(np.median([np.median(np.linalg.norm(pair.q_N2 - pair.p_N2, axis=1)) for pair in pairs]))
-    beaten = {row.convention: _beaten_share(best, row) for row in rows[1:]}
+    flow = float(np.median([flow_px(pair) for pair in pairs]))
+    floor = FLOOR_PX if flow >= LEAST_FLOW_PX else _GOOD_PX          # still pictures judge nothing finer
+    beaten = {row.convention: beaten_share(best, row, floor) for row in rows[1:]}
     tied = [row for row in rows[1:] if beaten[row.convention] < _SURE]
     rest = [row for row in rows[1:] if row not in tied]
-    margin = max(rest[0].error_px, _FLOOR_PX) / max(best.error_px, _FLOOR_PX) if rest else 1.0
+    margin = max(rest[0].error_px, floor) / max(best.error_px, floor) if rest else 1.0
     confidence = min((beaten[row.convention] for row in rest), default=0.0) * (1 - 1 / margin ** 2)
     allowed = max(_GOOD_PX, _GOOD_SHARE_OF_FLOW * flow)
     if best.error_px > allowed:
-        confidence = float((_resampled(best) > allowed).mean())
-        return Diagnosis("none holds", [], confidence, margin, declared, len(pairs), flow, intrinsics, rows)
+        found = np.median(best.error_pairs_px[draws(len(pairs))], 1)
+        confidence = float((found > allowed).mean())
+        return Diagnosis("none holds", [], confidence, margin, declared, len(pairs), flow,
+                         evidence.intrinsics, rows)
     best.verdict = "tied" if tied else "holds"
     for row in tied:
-        row.verdict, row.same_motion = "tied", _same_motion(tracks[best.convention], tracks[row.convention], pairs)
+        row.verdict, row.same_motion = "tied", same_motion(tracks[best.convention], tracks[row.convention], pairs)
     verdict = "cannot be told apart" if tied else "holds"
     return Diagnosis(verdict, [row.convention for row in [best, *tied]], confidence, margin, declared, len(pairs), flow,
-                     intrinsics, rows)
-
-
-def _resampled(row: Hypothesis) -> np.ndarray:
-    """Median errors (draws,) of resampled pairs; every hypothesis sees the same draws."""
-    count = len(row.error_pairs_px)
-    return np.median(row.error_pairs_px[np.random.default_rng(0).integers(0, count, (_DRAWS, count))], 1)
-
-
-def _beaten_share(best: Hypothesis, other: Hypothesis) -> float:
-    """Share of resamples of the pairs in which the other's error is clearly above the best one's."""
-    ours, theirs = (np.maximum(_resampled(row), _FLOOR_PX) for row in (best, other))
-    return float((theirs > _RATIO * ours).mean())
-
-
-def _same_motion(a_T44: np.ndarray, b_T44: np.ndarray, pairs: list[Pair]) -> bool:
-    """Whether two tracks turn and move the camera alike in every pair."""
-    for pair in pairs:
-        (turn_a, shift_a), (turn_b, shift_b) = relative(a_T44, pair), relative(b_T44, pair)
-        angle = np.degrees(np.linalg.norm(P.so3_log((turn_a.T @ turn_b)[None])))
-        size = max(np.linalg.norm(shift_a), np.linalg.norm(shift_b))
-        if angle > _SAME_DEG or np.linalg.norm(shift_a - shift_b) > np.radians(_SAME_DEG) * size + 1e-9:
-            return False
-    return True
+                     evidence.intrinsics, rows)

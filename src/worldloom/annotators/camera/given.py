@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import logging
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -35,6 +35,8 @@ class Given:
     scale_status: str
     perspective: str | None
     keys: dict[str, np.ndarray] | None   # longitudinal, lateral, jump, on_ground; one a source frame
+    gravity_source: str = "assumed"
+    gravity_confidence: float = 0.5
 
 
 def read_sidecar(path: Path) -> Given:
@@ -63,7 +65,7 @@ def _read_truth(path: Path) -> Given:
     keys = {column.removeprefix("key_"): table[column].to_numpy() for column in _TRUTH_COLUMNS[2:]}
     return Given(to_canonical(poses, facts.get("convention")), None, facts.get("camera"),
                  facts.get("pose_source", "engine"), facts.get("metres_per_unit"),
-                 facts.get("scale_status", "unknown"), facts.get("perspective"), keys)
+                 facts.get("scale_status", "unknown"), facts.get("perspective"), keys, "engine", 1.0)
 
 
 def _read_poses(path: Path) -> Given:
@@ -74,10 +76,30 @@ def _read_poses(path: Path) -> Given:
         return _canonical(path, read_noted(path, facts), facts.get("perspective"))
     if not facts["poses"]:
         raise DataError(f"pose file {path.name} holds no list 'poses' with a pose in it")
+    if facts.get("frame", "camera") != "camera":
+        raise DataError(f"pose file {path.name} holds the path of a {facts['frame']}; where the camera sits on it is "
+                        "wanted (its calibration beside the poses)")
     times = facts.get("times_s")
     table = PoseTable(np.array(facts["poses"], float), facts.get("convention"), facts.get("unit_m"),
                       None if times is None else np.asarray(times, float), facts.get("camera"))
-    return _canonical(path, table, facts.get("perspective"))
+    return _with_facts(_canonical(path, table, facts.get("perspective")), facts)
+
+
+def _with_facts(given: Given, facts: dict) -> Given:
+    """What a pose file may say besides: an engine as the source of the poses, how the world is levelled, keys."""
+    is_engine, gravity, keys = facts.get("pose_source") == "engine", facts.get("gravity", {}), facts.get("keys")
+    if not isinstance(gravity, dict) or not isinstance(keys, dict | None):
+        raise DataError(f"pose file: gravity {gravity!r:.40} and keys {keys!r:.40}; wanted objects: a source and a "
+                        "confidence, and a list for each axis")
+    if keys is not None:
+        count = len(given.world_from_cam_N44)
+        unrecorded = {"longitudinal": np.zeros(count), "lateral": np.zeros(count), "jump": np.zeros(count),
+                      "on_ground": np.ones(count)}
+        keys = unrecorded | {name: np.asarray(track, float) for name, track in keys.items()}
+    return replace(given, keys=keys, pose_source="engine" if is_engine else "file",
+                   scale_status="exact" if is_engine and given.metres_per_unit else given.scale_status,
+                   gravity_source=gravity.get("source", "assumed"),
+                   gravity_confidence=float(gravity.get("confidence", 0.5)))
 
 
 def _canonical(path: Path, table: PoseTable, perspective: str | None = None) -> Given:

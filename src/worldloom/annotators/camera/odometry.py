@@ -1,7 +1,7 @@
 """Camera motion from pixels, one step a frame: turns in degrees, direction of travel, and how far to trust both.
 
-A pair of frames is first explained by rotation alone; only where that leaves image motion over is a five-point
-relative pose fitted (poselib, LO-RANSAC), and near walls, where that is degenerate, a homography.
+Tracks are first explained by rotation alone. Where that leaves coherent image motion, travel is found from pairs of
+frames some way apart, and then all turns, travels and depths of the clip are adjusted together.
 """
 
 from __future__ import annotations
@@ -9,24 +9,21 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-import cv2
 import numpy as np
 
+from worldloom.annotators.camera import bundle
+from worldloom.annotators.camera.bundle import Fit, Flow, Steps
 from worldloom.annotators.camera.overlay import usable_mask
-from worldloom.annotators.camera.rotation import facing, fit_rotation, fit_yaw_shear, travel_given_rotation
-from worldloom.annotators.camera.tracks import follow
+from worldloom.annotators.camera.starts import MIN_TRACKS, first_start, hold_still, repaired
+from worldloom.annotators.camera.tracks import Tracks, follow_all
 from worldloom.dataengine.geometry import poses as P
-from worldloom.dataengine.geometry.smooth import hampel
+from worldloom.dataengine.geometry.smooth import hampel, window_sum
 from worldloom.schemas import DataError
 
-MIN_TRACKS = 12
-STILL_PX = 0.18           # rotation alone explains a neighbouring pair when it leaves less
-STILL_WIDE_PX = 0.40      # the same over the wider baseline
-_BASELINE_S = 0.115       # travel direction is read over this time
-_WIDE_TURN_DEG = 8.0      # but never over more turn than this
-_SE_FLOOR_DEG = 0.04
-_JERK_COST = 0.25         # a radian of change from the last step, in mean squared pixels of epipolar error
-_REFINE = {"loss_type": "CAUCHY", "loss_scale": 0.3, "max_iterations": 25}
+_SE_SCALE = 2.6                       # neighbouring points err alike, so independent noise promises too much (measured)
+_SE_FLOOR_PX = 0.35                   # of the noise: what any number of tracks leaves (measured)
+_SPIKE_DEG = 0.23                     # a step this far off its neighbours is not believed where its tracks are poor
+_MAX_TILT_DEG = 45.0                  # of the first frame
 
 
 @dataclass(frozen=True)
@@ -53,20 +50,13 @@ class Motion:
     yaw_se_deg: np.ndarray
     pitch_se_deg: np.ndarray
     direction_T3: np.ndarray          # unit travel in the camera of frame t-1 (yshear: levelled); 0 where none is seen
-    parallax_px: np.ndarray           # median image motion that the best rotation alone leaves
+    parallax_px: np.ndarray           # median coherent image motion that the best rotation alone leaves
     confidence: np.ndarray
     tracks: np.ndarray
     overlay_share: float              # of the picture, static while the rest moves
-
-
-@dataclass(frozen=True)
-class _Step:
-    yaw: float = 0.0                  # radians
-    pitch: float = 0.0
-    direction: tuple[float, float, float] = (0.0, 0.0, 0.0)
-    rest_px: float = 0.0              # image motion that rotation alone leaves
-    inliers: float = 0.0
-    tracks: int = 0
+    travel_se_deg: np.ndarray         # of the direction; NaN where there is none
+    length: np.ndarray                # of the travel, in median scene depths of the clip
+    start_elevation_deg: float        # of frame 0, where the camera's turns show it; else 0
 
 
 def estimate(gray_THW: np.ndarray, lens: Lens, fps: float) -> Motion:
@@ -79,200 +69,141 @@ def estimate(gray_THW: np.ndarray, lens: Lens, fps: float) -> Motion:
         raise DataError(f"odometry over {len(gray_THW)} frames with model {lens.model!r}; wanted 2 or more frames and "
                         "model pinhole or yshear")
     mask_HW = usable_mask(gray_THW, fps=fps)
-    steps = _neighbours(gray_THW, mask_HW, lens)
-    elevation = np.concatenate([[0.0], np.cumsum([s.pitch for s in steps])])
-    span = max(1, int(_BASELINE_S * fps))
-    wide = _directions(gray_THW, mask_HW, lens, steps, elevation, span) if span > 1 else steps
-    return _motion(steps, wide, lens, 1.0 - float(np.mean(mask_HW > 0)))
+    return of_tracks(follow_all(gray_THW, mask_HW), lens, gray_THW.shape[1:], 1.0 - float(np.mean(mask_HW > 0)))
+
+
+def of_tracks(tracks: Tracks, lens: Lens, size: tuple[int, ...], overlay_share: float = 0.0) -> Motion:
+    """Motion of the camera that saw `tracks` in pictures of size (height, width)."""
+    flow = Flow(tracks, lens)
+    turning = bundle.fit_turns(flow)
+    still_T, parallax_px = hold_still(flow, turning.error)
+    fit = _fit(flow, tracks, lens, turning.steps, still_T, parallax_px, size)
+    return _motion(flow, fit, lens, still_T, parallax_px, overlay_share)
 
 
 def integrate(motion: Motion, lens: Lens) -> np.ndarray:
-    """Poses (T, 4, 4) from the first frame, taken as level at the origin; roll is held at 0.
+    """Poses (T, 4, 4) from the first frame, taken at the origin with heading 0; roll is held at 0.
 
     One unit of translation is the median scene depth: lengths compare within a clip only.
     """
     heading = np.cumsum(motion.yaw_deg)
-    elevation = np.clip(np.cumsum(motion.pitch_deg), -85.0, 85.0)
+    elevation = np.clip(motion.start_elevation_deg + np.cumsum(motion.pitch_deg), -85.0, 85.0)
     rotation_T33 = P.look(heading, elevation)
     before = P.look(heading, np.zeros_like(elevation)) if lens.model == "yshear" else rotation_T33
-    length = motion.parallax_px / lens.fx
     step_T3 = np.zeros((len(heading), 3))
-    step_T3[1:] = (before[:-1] @ motion.direction_T3[1:, :, None])[:, :, 0] * length[1:, None]
+    step_T3[1:] = (before[:-1] @ motion.direction_T3[1:, :, None])[:, :, 0] * motion.length[1:, None]
     return P.compose(rotation_T33, np.cumsum(step_T3, 0))
 
 
-def _neighbours(gray_THW: np.ndarray, mask_HW: np.ndarray, lens: Lens) -> list[_Step]:
-    steps, elevation, last = [], 0.0, (0.0, 0.0)
-    for a_HW, b_HW in zip(gray_THW[:-1], gray_THW[1:], strict=True):
-        step = _solve(*follow(a_HW, b_HW, mask_HW), gray_THW.shape[1:], lens, elevation, STILL_PX, last)
-        elevation = float(np.clip(elevation + step.pitch, -1.2, 1.2))
-        last = (float(np.clip(step.yaw, -0.15, 0.15)), float(np.clip(step.pitch, -0.1, 0.1)))
-        steps.append(step)
-    return steps
+def _fit(flow: Flow, tracks: Tracks, lens: Lens, turns: Steps, still_T: np.ndarray, parallax_px: np.ndarray,
+         size: tuple[int, ...]) -> Fit:
+    """The adjusted clip: half of the tracks settle which solution it is, all of them its last digits."""
+    steps = first_start(flow, tracks, turns, still_T, parallax_px, size)
+    kept_N = flow.touched(flow.count < 120) | (np.arange(flow.tracks) % 2 == 0)
+    part = Flow(tracks, lens, kept_N)
+    sigma = bundle.noise_px(Fit.of(part, steps).error)
+    fit = bundle.adjust(part, steps, still_T, min(sigma, 1.0), rounds=6, from_px=max(1.0, 6 * sigma))
+    if not still_T.all():
+        fit = repaired(part, tracks, lens, fit, still_T, kept_N)
+    bundle.set_nearness(flow, fit.steps, ~kept_N)
+    sigma = bundle.noise_px(fit.error)
+    return bundle.adjust(flow, fit.steps, still_T, sigma, rounds=6, from_px=4 * sigma)
 
 
-def _directions(gray_THW: np.ndarray, mask_HW: np.ndarray, lens: Lens, steps: list[_Step], elevation: np.ndarray,
-                span: int) -> list[_Step]:
-    """Travel direction of each step over `span` frames around it, where the camera turns little enough."""
-    turn = np.concatenate([[0.0], np.cumsum([math.degrees(s.yaw) for s in steps])])
-    count, half, wide = len(gray_THW), span // 2, []
-    for i, near in enumerate(steps):
-        a = min(max(0, i - half + 1), count - 1 - span) if count > span else 0
-        b = min(a + span, count - 1)
-        if b - a < 2 or abs(turn[b] - turn[a]) > _WIDE_TURN_DEG:
-            wide.append(near)
-            continue
-        p, q = follow(gray_THW[a], gray_THW[b], mask_HW, most=250)
-        step = _solve(p, q, gray_THW.shape[1:], lens, float(elevation[a]), STILL_WIDE_PX, None)
-        wide.append(_Step(direction=step.direction, rest_px=step.rest_px / (b - a), inliers=step.inliers,
-                          tracks=step.tracks))
-    return wide
-
-
-def _solve(p: np.ndarray, q: np.ndarray, size: tuple[int, ...], lens: Lens, elevation: float, still_px: float,
-           last: tuple[float, float] | None) -> _Step:
-    """One step from tracks p to q (N, 2); `last` is the step before, which settles near-wall ambiguity."""
-    if len(p) < MIN_TRACKS:
-        return _Step(tracks=len(p))
-    if lens.model == "yshear":
-        return _solve_yshear(p, q, size, lens, elevation, still_px, last)
-    a, b = lens.rays(p, 0.0), lens.rays(q, 0.0)
-    rotation, residual = fit_rotation(a, b, lens.fx)
-    rest, direction, inliers = float(np.median(residual)), np.zeros(3), float(np.mean(residual < 1.0))
-    if rest >= still_px:
-        rotation, direction, inliers = _travel(a, b, rotation, size, lens, last)
-    yaw, pitch = _yaw_pitch(rotation, elevation)
-    return _Step(yaw, pitch, tuple(direction), rest, inliers, len(p))
-
-
-def _solve_yshear(p: np.ndarray, q: np.ndarray, size: tuple[int, ...], lens: Lens, elevation: float, still_px: float,
-                  last: tuple[float, float] | None) -> _Step:
-    """The shear is fitted before any relative pose: that would read a plain vertical shift as travel upwards."""
-    a = lens.rays(p, elevation)
-    yaw, shift, residual = fit_yaw_shear(a, lens.rays(q, elevation), lens.fx)
-    rest, direction, inliers = float(np.median(residual)), np.zeros(3), float(np.mean(residual < 1.0))
-    after = math.atan(math.tan(elevation) + shift)
-    for _ in range(2 if rest >= still_px else 0):
-        start = P.look(-math.degrees(yaw), 0.0)
-        rotation, direction, inliers = _travel(a, lens.rays(q, after), start, size, lens, last)
-        yaw, tilt = _yaw_pitch(rotation, 0.0)
-        after = math.atan(math.tan(after) + math.tan(float(np.clip(tilt, -0.5, 0.5))))
-        if abs(tilt) < 2e-3:
-            break
-    return _Step(yaw, after - elevation, tuple(direction), rest, inliers, len(p))
-
-
-def _yaw_pitch(rotation: np.ndarray, elevation: float) -> tuple[float, float]:
-    """World yaw and pitch steps in radians of a camera at `elevation`, for X2 = rotation X1.
-
-    The turn is projected on the vertical, so an elevation that has drifted hardly changes the yaw.
-    """
-    pitch, yaw, roll = P.so3_log(rotation.T)
-    return yaw * math.cos(elevation) - roll * math.sin(elevation), pitch
-
-
-def _travel(a: np.ndarray, b: np.ndarray, rotation: np.ndarray, size: tuple[int, ...], lens: Lens,
-            last: tuple[float, float] | None) -> tuple[np.ndarray, np.ndarray, float]:
-    """(rotation, unit travel in the first camera, inlier share) from rays, with X2 = rotation X1 + t.
-
-    Sampling alone often trades sideways travel for a turn. So the pose found competes with refinements that start at
-    the rotation-only fit and at the last step's turn; the least truncated epipolar error wins.
-    """
-    import poselib
-    height, width = size
-    points = [rays[:, :2] * lens.fx + (lens.cx, lens.cy) for rays in (a, b)]         # square pixels, horizon at cy
-    camera = {"model": "SIMPLE_PINHOLE", "width": width, "height": height, "params": [lens.fx, lens.cx, lens.cy]}
-    found, _ = poselib.estimate_relative_pose(
-        *points, camera, camera, {"max_epipolar_error": 0.6, "max_iterations": 100, "min_iterations": 20}, {})
-    options = [(np.asarray(found.R), np.asarray(found.t).ravel())]
-    starts = [rotation] if last is None else [rotation, P.look(-math.degrees(last[0]), -math.degrees(last[1]))]
-    for start in starts:
-        first = poselib.CameraPose()
-        first.q, first.t = P.to_quaternion(start, order="wxyz"), travel_given_rotation(a, b, start)
-        refined, _ = poselib.refine_relative_pose(*points, first, camera, camera, _REFINE)
-        options.append((np.asarray(refined.R), np.asarray(refined.t).ravel()))
-    scored = []
-    for option in options + (_near_wall(a, b, lens) if last is not None else []):
-        cost, inliers = _epipolar(a, b, option, lens.fx)
-        jerk = 0.0 if last is None else _JERK_COST * min(_turn_change(option[0], last), 0.2)
-        scored.append((cost + jerk, inliers, option))
-    _, inliers, chosen = min(scored, key=lambda entry: entry[0])
-    travel = -chosen[0].T @ facing(a, b, *chosen)
-    return chosen[0], travel / max(float(np.linalg.norm(travel)), 1e-9), inliers
-
-
-def _epipolar(a: np.ndarray, b: np.ndarray, pose: tuple[np.ndarray, np.ndarray], f_px: float) -> tuple[float, float]:
-    """Mean truncated Sampson error in square pixels, and the share of tracks within a pixel."""
-    x, y, z = pose[1] / max(float(np.linalg.norm(pose[1])), 1e-12)
-    essential = np.array([[0, -z, y], [z, 0, -x], [-y, x, 0]]) @ pose[0]
-    line_b, line_a = a @ essential.T, b @ essential
-    slope = line_b[:, 0] ** 2 + line_b[:, 1] ** 2 + line_a[:, 0] ** 2 + line_a[:, 1] ** 2
-    error = np.sum(b * line_b, axis=1) ** 2 / np.maximum(slope, 1e-12) * f_px**2
-    return float(np.minimum(error, 1.0).mean()), float(np.mean(error < 0.36))
-
-
-def _near_wall(a: np.ndarray, b: np.ndarray, lens: Lens) -> list[tuple[np.ndarray, np.ndarray]]:
-    """Poses of the one plane that explains most tracks, where there is one: there five points do not settle a pose."""
-    plane, on_plane = cv2.findHomography(a[:, :2], b[:, :2], cv2.RANSAC, 0.8 / lens.fx, maxIters=200, confidence=0.99)
-    if plane is None or on_plane.mean() < 0.6:
-        return []
-    rays = a[on_plane.ravel() > 0]
-    _, rotations, shifts, normals = cv2.decomposeHomographyMat(plane, np.eye(3))
-    return [(r, t.ravel()) for r, t, n in zip(rotations, shifts, normals, strict=True)
-            if np.mean(rays @ n.ravel() > 0) > 0.95 and np.linalg.norm(t) > 1e-3]
-
-
-def _turn_change(rotation: np.ndarray, last: tuple[float, float]) -> float:
-    yaw, pitch = _yaw_pitch(rotation, 0.0)
-    return abs(yaw - last[0]) + abs(pitch - last[1]) + 0.5 * abs(math.atan2(rotation[1, 0], rotation[1, 1]))
-
-
-def _motion(steps: list[_Step], wide: list[_Step], lens: Lens, overlay_share: float) -> Motion:
-    def at_rest_first(values: list) -> np.ndarray:
-        array = np.asarray(values, float)
-        return np.concatenate([np.zeros_like(array[:1]), array])
-
-    raw_yaw = at_rest_first([math.degrees(s.yaw) for s in steps])
-    raw_pitch = at_rest_first([math.degrees(s.pitch) for s in steps])
-    tracks = at_rest_first([s.tracks for s in steps])
-    seen = tracks >= MIN_TRACKS
-    raw_yaw, yaw_gap = bridged(raw_yaw, seen)
-    raw_pitch, pitch_gap = bridged(raw_pitch, seen)
-    yaw, pitch = hampel(raw_yaw, floor=0.004 * 57.3), hampel(raw_pitch, floor=0.004 * 57.3)
-    yaw[0] = pitch[0] = 0.0
-    rest = at_rest_first([s.rest_px for s in steps])
-    error = _standard_error(rest, tracks, lens)
-    inliers = at_rest_first([min(near.inliers, far.inliers) for near, far in zip(steps, wide, strict=True)])
-    fewest = at_rest_first([min(near.tracks, far.tracks) for near, far in zip(steps, wide, strict=True)])
-    confidence = inliers * np.clip(fewest / 60, 0, 1)
+def _motion(flow: Flow, fit: Fit, lens: Lens, still_T: np.ndarray, parallax_px: np.ndarray,
+            overlay_share: float) -> Motion:
+    sigma = bundle.noise_px(fit.error)
+    covariance_T66 = bundle.covariances(flow, fit, still_T, sigma)
+    trust = flow.sums((bundle.robust_cost(fit.error, sigma) < 1.5).astype(float)) / np.maximum(flow.count, 1)
+    poor = (trust < 0.5) | (flow.count < 40)
+    start, yaw, pitch, up_T3 = _angles(flow, fit.steps, poor)
+    noise_T = _noise_of_steps(flow, fit, sigma)
+    yaw_variance = np.einsum("ti,tij,tj->t", up_T3, covariance_T66[:, :3, :3], up_T3)
+    angles, errors = [], []
+    for angle_T, variance_T in ((yaw, yaw_variance), (pitch, covariance_T66[:, 0, 0])):
+        smooth_T = np.where(poor, hampel(angle_T, floor=_SPIKE_DEG), angle_T)
+        angles.append(_from_rest(smooth_T))
+        errors.append(_from_rest(np.where(flow.count < MIN_TRACKS, _unseen_se(flow, variance_T), np.hypot(
+            _standard_error(variance_T, noise_T, sigma, lens), angle_T - smooth_T))))
+    length = np.linalg.norm(fit.steps.shift, axis=1)
+    direction = -np.einsum("tij,ti->tj", fit.steps.turn, fit.steps.shift) / np.maximum(length, 1e-12)[:, None]
+    confidence = _from_rest(trust * np.clip(flow.count / 60, 0, 1))
     confidence[0] = 1.0
     return Motion(
-        yaw_deg=yaw, pitch_deg=pitch, yaw_se_deg=np.where(np.isnan(yaw_gap), np.hypot(error, raw_yaw - yaw), yaw_gap),
-        pitch_se_deg=np.where(np.isnan(pitch_gap), np.hypot(error, raw_pitch - pitch), pitch_gap),
-        direction_T3=at_rest_first([s.direction for s in wide]),
-        parallax_px=at_rest_first([s.rest_px for s in wide]), confidence=confidence, tracks=tracks.astype(int),
-        overlay_share=overlay_share)
+        yaw_deg=angles[0], pitch_deg=angles[1], yaw_se_deg=errors[0], pitch_se_deg=errors[1],
+        direction_T3=_from_rest(direction * (length > 1e-9)[:, None]),
+        parallax_px=_from_rest(np.where(still_T, 0.0, parallax_px)), confidence=confidence,
+        tracks=_from_rest(flow.count), overlay_share=overlay_share,
+        travel_se_deg=np.concatenate([[np.nan], _travel_se(fit.steps.shift, covariance_T66, noise_T, sigma)]),
+        length=_from_rest(length), start_elevation_deg=math.degrees(start))
 
 
-def bridged(steps_deg_T: np.ndarray, seen_T: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Steps with unseen ones between two seen ones put on the line between them, as a turning camera goes on turning.
+def _from_rest(values_T: np.ndarray) -> np.ndarray:
+    return np.concatenate([np.zeros_like(values_T[:1]), values_T])
 
-    Also their standard error, NaN elsewhere: what the two ends differ by, at least 2 degrees. Unseen steps with
-    nothing seen on one side stay as they are.
+
+def _angles(flow: Flow, steps: Steps, poor_T: np.ndarray) -> tuple[float, np.ndarray, np.ndarray, np.ndarray]:
+    """(elevation of frame 0 in radians, yaw and pitch steps in degrees, the vertical in each camera (T, 3)).
+
+    Pitch of poorly tracked steps is left out of the vertical: one wrong step would tilt all that follow.
     """
-    known = np.flatnonzero(seen_T)
-    filled, error = steps_deg_T.copy(), np.full(len(steps_deg_T), np.nan)
-    if not len(known):
-        return filled, error
-    inside = ~seen_T & (np.arange(len(seen_T)) > known[0]) & (np.arange(len(seen_T)) < known[-1])
-    filled[inside] = np.interp(np.flatnonzero(inside), known, steps_deg_T[known])
-    after = np.searchsorted(known, np.flatnonzero(inside))
-    error[inside] = np.maximum(2.0, np.abs(steps_deg_T[known[after]] - steps_deg_T[known[after - 1]]))
-    return filled, error
+    turn_T3 = -steps.rotvec(flow.is_shear)
+    if flow.is_shear:
+        elevation = np.arctan(steps.horizon())
+        return 0.0, np.degrees(turn_T3[:, 1]), np.degrees(np.diff(elevation)), np.tile([0.0, 1.0, 0.0], (flow.steps, 1))
+    rise_T = np.where(poor_T, 0.0, turn_T3[:, 0])
+    risen = np.cumsum(rise_T) - rise_T / 2
+    start = _start_elevation(turn_T3, risen)
+    elevation = np.clip(start + risen, -1.4, 1.4)
+    vertical_T3 = np.stack([np.zeros(flow.steps), np.cos(elevation), -np.sin(elevation)], 1)
+    return start, np.degrees((turn_T3 * vertical_T3).sum(1)), np.degrees(turn_T3[:, 0]), vertical_T3
 
 
-def _standard_error(rest_px: np.ndarray, tracks: np.ndarray, lens: Lens) -> np.ndarray:
-    """Degrees: tracking scatter over the root of the tracks, five times that where travel is fitted too; floored."""
-    scatter_px = np.where(rest_px < STILL_PX, rest_px, 5 * np.clip(rest_px, 0.3, 2.0))
-    error = np.degrees(scatter_px / lens.fx) / np.sqrt(np.maximum(tracks, 1.0))
-    return np.where(tracks < MIN_TRACKS, 180.0, np.maximum(error, _SE_FLOOR_DEG)) * (np.arange(len(tracks)) > 0)
+def _start_elevation(turn_T3: np.ndarray, risen_T: np.ndarray) -> float:
+    """Elevation of the first frame in radians, for a camera that never rolls: a tilted one sees its yaw as part roll.
+
+    0 where the clip turns too little to tell, or where what is left is roll after all.
+    """
+    yaw = turn_T3[:, 1] * np.cos(risen_T) - turn_T3[:, 2] * np.sin(risen_T)
+    roll = turn_T3[:, 2] * np.cos(risen_T) + turn_T3[:, 1] * np.sin(risen_T)
+    turned = float(yaw @ yaw)
+    if turned < math.radians(5.0) ** 2:
+        return 0.0
+    start = math.atan(-float(yaw @ roll) / turned)
+    left = float(np.mean((roll * math.cos(start) + yaw * math.sin(start)) ** 2))
+    error = math.sqrt(left / turned)
+    is_roll = left > max((0.15**2) * turned / len(yaw), math.radians(0.05) ** 2)
+    return 0.0 if is_roll or error > math.radians(2.0) or abs(start) > math.radians(_MAX_TILT_DEG) else start
+
+
+def _noise_of_steps(flow: Flow, fit: Fit, sigma: float) -> np.ndarray:
+    """Noise of each step's tracks in pixels, from the inliers of the steps around it; at least half the clip's."""
+    square = (fit.error**2).sum(1)
+    near = square < (3 * sigma) ** 2
+    total, count = (window_sum(np.bincount(flow.step, weight, flow.steps), 2) for weight in (square * near, near))
+    return np.maximum(np.sqrt(total / np.maximum(2 * count, 1)), 0.5 * sigma)
+
+
+def _standard_error(variance_T: np.ndarray, noise_T: np.ndarray, sigma: float, lens: Lens) -> np.ndarray:
+    """Degrees: the adjustment's own, scaled to the noise at hand, and a floor in pixels."""
+    own = _SE_SCALE * np.sqrt(np.maximum(variance_T, 0)) * noise_T / sigma
+    return np.degrees(np.hypot(own, _SE_FLOOR_PX * noise_T / lens.fx))
+
+
+def _unseen_se(flow: Flow, variance_T: np.ndarray) -> np.ndarray:
+    """Degrees for steps with hardly a track: at least 2; 180 where nothing is seen before or after them."""
+    seen = np.flatnonzero(flow.count >= MIN_TRACKS)
+    inside = np.zeros(flow.steps, bool)
+    if len(seen):
+        inside[seen[0]:seen[-1] + 1] = True
+    return np.where(inside, np.maximum(2.0, np.degrees(np.sqrt(np.maximum(variance_T, 0)))), 180.0)
+
+
+def _travel_se(shift_T3: np.ndarray, covariance_T66: np.ndarray, noise_T: np.ndarray, sigma: float) -> np.ndarray:
+    """Degrees by which the direction of travel may be off, NaN where there is none."""
+    length = np.linalg.norm(shift_T3, axis=1)
+    unit = shift_T3 / np.maximum(length, 1e-12)[:, None]
+    across = np.eye(3) - unit[:, :, None] * unit[:, None, :]
+    variance = np.einsum("tij,tjk,tki->t", across, covariance_T66[:, 3:, 3:], across) / 2
+    angle = _SE_SCALE * np.sqrt(np.maximum(variance, 0)) * noise_T / sigma / np.maximum(length, 1e-12)
+    return np.where(length > 1e-9, np.degrees(np.minimum(angle, math.pi / 2)), np.nan)

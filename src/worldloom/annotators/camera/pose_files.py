@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 
 from worldloom.dataengine.geometry.conventions import AXES, DIRECTIONS
+from worldloom.dataengine.geometry.pose_note import ENDINGS, candidates
 from worldloom.schemas import DataError
 
 UNITS_M = {"m": 1.0, "dm": 0.1, "cm": 0.01, "mm": 0.001, "km": 1000.0, "in": 0.0254, "ft": 0.3048}
-ENDINGS = (".csv", ".npy", ".txt")
 _TIME_NAMES = ("t", "time", "time_s", "timestamp")
 _POSITION = ("tx", "ty", "tz")
 _QUESTIONS = {
@@ -100,11 +100,7 @@ def _colmap_camera(path: Path) -> dict[str, Any] | None:
 
 
 def _file_of(note_path: Path, note: dict[str, Any]) -> Path:
-    named = note.get("file")
-    if named is not None and Path(named).name != named:
-        raise DataError(f"{note_path.name}: \"file\" is {named!r}; wanted a name in the same folder")
-    found = [note_path.with_name(named)] if named else [note_path.with_suffix(end) for end in ENDINGS]
-    found = [path for path in found if path.is_file()]
+    found = candidates(note_path, note)
     if len(found) != 1 or found[0].suffix not in ENDINGS:
         raise DataError(f"{note_path.name} has no list 'poses' and {len(found)} pose files beside it; wanted one, "
                         f"named by \"file\" or like the note, ending in {', '.join(ENDINGS)}")

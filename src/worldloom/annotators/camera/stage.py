@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import ClassVar, Literal
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
-from pydantic import Field
+from pydantic import Field, model_validator
 
-from worldloom.annotators.camera.given import Given, poses_of_clip, read_sidecar
 from worldloom.dataengine.stage import Context, Inputs, Params
-from worldloom.schemas import Camera, Clip, Drop, Video
+from worldloom.schemas import Camera, Clip, DataError, Drop, Video
 
-_ASSUMED_HFOV_DEG = 75.0
+if TYPE_CHECKING:
+    from worldloom.annotators.camera.auto import Choice
+    from worldloom.annotators.camera.estimator import Footage, Track
+    from worldloom.annotators.camera.odometry import Lens
 
 
 class Calibration(Params):
@@ -25,19 +29,44 @@ class Calibration(Params):
 
 
 class CameraParams(Params):
-    mode: Literal["auto", "odometry", "given"] = "auto"
+    mode: str = "auto"                           # auto, or the name of an estimator
+    options: dict[str, dict[str, Any]] = {}      # by estimator; `auto` reads the model outputs named here
     use_sidecar: bool = True                     # in auto, a pose file is used where the video has one
+    find_focal: bool = True                      # read an undeclared focal length from the clip's turns
     hfov_deg: float | None = Field(None, gt=1, lt=175)
-    camera_model: Literal["pinhole", "yshear"] = "pinhole"
-    fy_over_fx: float = Field(1.0, gt=0)
+    camera_model: Literal["pinhole", "yshear"] | None = None   # None: pinhole, or what find_focal sees
+    fy_over_fx: float | None = Field(None, gt=0)
     horizon_share: float | None = Field(None, ge=0, le=1)      # row of the horizon over height when level; None: centre
     declared: dict[str, Calibration] = {}        # by source_id, over the fields above
 
+    @model_validator(mode="after")
+    def _known(self) -> CameraParams:
+        from worldloom.annotators.camera.auto import load_estimator
+
+        for name in {*self.options, self.mode} - {"auto"}:
+            load_estimator(name, self.options.get(name, {}))
+        return self
+
+    def of_source(self, source_id: str) -> Calibration:
+        """What is declared of a source's lens."""
+        own = self.declared.get(source_id, Calibration()).model_dump(exclude_none=True)
+        return Calibration(**{name: own.get(name, getattr(self, name)) for name in Calibration.model_fields})
+
+
+@dataclass(frozen=True)
+class KnownLens:
+    """A lens in pixels of the clip, None where the estimator finds its own, and where its focal length comes from."""
+    lens: Lens | None
+    focal_source: str = "assumed"
+    focal_spread: float | None = None
+    is_calibrated: bool = False
+    detail: str = ""
+
 
 class CameraStage:
-    """One camera track a clip, from the source's pose file or by odometry."""
+    """One camera track a clip, from the source's pose file, a model's output, or the pixels."""
     name: ClassVar[str] = "camera"
-    version: ClassVar[int] = 3
+    version: ClassVar[int] = 4
     reads: ClassVar[tuple[str, ...]] = ("clip", "video")
     optional: ClassVar[tuple[str, ...]] = ()
     writes: ClassVar[type] = Camera
@@ -51,50 +80,75 @@ class CameraStage:
         import cv2
         cv2.setNumThreads(1)
         self.context = context
+        self._loaded: dict[str, Any] = {}
 
     def process(self, item: Inputs) -> Iterator[Camera | Drop]:
-        clip, video, mode = item["clip"], item["video"], self.params.mode
-        sidecar = self.context.sidecar_path(video)
-        if mode == "given" or (mode == "auto" and self.params.use_sidecar and sidecar is not None):
-            yield _given(self.context, clip, video, self.name)
-        else:
-            yield self._estimate(clip, video)
+        clip, video = item["clip"], item["video"]
+        with _named(clip, video):
+            yield self._camera(clip, video)
 
-    def _estimate(self, clip: Clip, video: Video) -> Camera:
-        from worldloom.annotators.camera import odometry
-        from worldloom.dataengine.video.read import read_frames
-        gray_THW = read_frames(self.context.media_path(clip), gray=True)
-        shown, model, is_calibrated = self._lens(video)
-        lens = odometry.Lens(*_to_clip(shown, clip), model)
-        motion = odometry.estimate(gray_THW, lens, clip.fps)
-        return Camera(
-            clip_id=clip.clip_id, estimator=f"odometry/{self.version}", chosen_because="no pose file",
-            pose_source="estimated",
-            camera_model=lens.model, num_frames=clip.num_frames,
-            world_from_cam_T44=odometry.integrate(motion, lens).reshape(-1, 16),
-            intrinsics_T4=np.tile((lens.fx, lens.fy, lens.cx, lens.cy), (clip.num_frames, 1)),
-            confidence=motion.confidence.astype(np.float32),
-            yaw_se_deg=motion.yaw_se_deg.astype(np.float32), pitch_se_deg=motion.pitch_se_deg.astype(np.float32),
-            travel_se_deg=np.full(clip.num_frames, np.nan, np.float32),
-            parallax_px=motion.parallax_px.astype(np.float32), is_calibrated=is_calibrated,
-            focal_source="declared" if is_calibrated else "assumed", focal_spread=None, perspective_seen="uncertain",
-            scale_status="relative", metres_per_unit=None, scale_spread=None,
-            gravity_source="assumed", gravity_confidence=0.5)
+    def _camera(self, clip: Clip, video: Video) -> Camera | Drop:
+        footage = _footage(self.context, clip, video)
+        choice = self._choose(footage)
+        if choice.name == "given" and footage.sidecar is None:
+            return _no_truth(self.name, clip, video)
+        estimator = self._estimator(choice.name)
+        footage = _with_pictures(footage, self.context.media_path(clip), estimator.pictures)
+        known = self._lens(footage, estimator.needs_lens)
+        track = _checked(estimator.estimate(footage, known.lens), footage, known)
+        because = f"{choice.because}; {known.detail}" if known.detail else choice.because
+        return _row(clip, levelled(track), because, _perspective(footage))
 
-    def _lens(self, video: Video) -> tuple[tuple[float, ...], str, bool]:
-        """(fx, fy, cx, cy) in displayed source pixels, camera model, and whether its focal length was declared."""
-        own = self.params.declared.get(video.source_id, Calibration()).model_dump(exclude_none=True)
-        known = {**self.params.model_dump(exclude={"declared", "mode", "use_sidecar"}), **own}
-        fx = video.width / 2 / math.tan(math.radians((known["hfov_deg"] or _ASSUMED_HFOV_DEG) / 2))
-        share = 0.5 if known["horizon_share"] is None else known["horizon_share"]
-        shown = (fx, fx * known["fy_over_fx"], video.width / 2, video.height * share)
-        return shown, known["camera_model"], known["hfov_deg"] is not None
+    def _choose(self, footage: Footage) -> Choice:
+        from worldloom.annotators.camera.auto import choose
+        from worldloom.annotators.camera.estimator import OutputReader
+
+        readers = {name: reader for name in self.params.options
+                   if isinstance(reader := self._estimator(name), OutputReader)} if self.params.mode == "auto" else {}
+        long_above = self._estimator("odometry").params.windows.above_frames
+        return choose(self.params.mode, footage, readers, use_sidecar=self.params.use_sidecar, long_above=long_above)
+
+    def _estimator(self, name: str) -> Any:
+        from worldloom.annotators.camera.auto import load_estimator
+
+        if name not in self._loaded:
+            self._loaded[name] = load_estimator(name, self.params.options.get(name, {}))
+        return self._loaded[name]
+
+    def _lens(self, footage: Footage, is_needed: bool) -> KnownLens:
+        """The declared lens; else, for an estimator that needs one, what the clip's turns show or an assumed one."""
+        from worldloom.annotators.camera.builtin import ASSUMED_HFOV_DEG, to_clip
+        from worldloom.annotators.camera.odometry import Lens
+
+        said, clip, video = self.params.of_source(footage.clip.source_id), footage.clip, footage.video
+        if said.hfov_deg is None and not is_needed:
+            return KnownLens(None)
+        if said.hfov_deg is None and self.params.find_focal:
+            return _found_lens(footage, said)
+        fx = video.width / 2 / math.tan(math.radians((said.hfov_deg or ASSUMED_HFOV_DEG) / 2))
+        share = 0.5 if said.horizon_share is None else said.horizon_share
+        shown = Lens(fx, fx * (said.fy_over_fx or 1.0), (video.width - 1) / 2, video.height * share - 0.5,
+                     said.camera_model or "pinhole")
+        known = said.hfov_deg is not None
+        return KnownLens(to_clip(shown, clip), "declared" if known else "assumed", None, known)
+
+
+def _found_lens(footage: Footage, said: Calibration) -> KnownLens:
+    """The lens that the clip's turns show, with what is declared of the displayed picture held in the clip's."""
+    from worldloom.annotators.camera.calibrate import find_lens
+
+    clip, video = footage.clip, footage.video
+    aspect = None if said.fy_over_fx is None else said.fy_over_fx * clip.scale_y / clip.scale_x
+    horizon = None if said.horizon_share is None else (
+        (said.horizon_share * video.height - clip.crop_y_px) * clip.scale_y / clip.height)
+    found = find_lens(footage.gray(), clip.fps, model=said.camera_model, fy_over_fx=aspect, horizon_share=horizon)
+    return KnownLens(found.lens, found.focal_source, found.focal_spread, found.is_calibrated, found.detail)
 
 
 class TruthStage:
     """The camera track of the source's pose file alone: what estimates are scored against."""
     name: ClassVar[str] = "camera_truth"
-    version: ClassVar[int] = 3
+    version: ClassVar[int] = 4
     reads: ClassVar[tuple[str, ...]] = ("clip", "video")
     optional: ClassVar[tuple[str, ...]] = ()
     writes: ClassVar[type] = Camera
@@ -108,44 +162,111 @@ class TruthStage:
         self.context = context
 
     def process(self, item: Inputs) -> Iterator[Camera | Drop]:
-        yield _given(self.context, item["clip"], item["video"], self.name)
+        from worldloom.annotators.camera.builtin import GivenPoses
+
+        clip, video = item["clip"], item["video"]
+        with _named(clip, video):
+            footage = _footage(self.context, clip, video)
+            if footage.sidecar is None:
+                yield _no_truth(self.name, clip, video)
+            else:
+                track = levelled(GivenPoses().estimate(footage, None))
+                yield _row(clip, track, "pose file beside the video", "uncertain")
 
 
-def _given(context: Context, clip: Clip, video: Video, stage: str) -> Camera | Drop:
-    path = context.sidecar_path(video)
-    if path is None:
-        return Drop(stage=stage, row_key=clip.clip_id, reason="no_truth",
-                    detail=f"video {video.name} has no pose file beside it")
-    given = read_sidecar(path)
-    poses, count = poses_of_clip(given, clip, video.num_frames), clip.num_frames
-    zeros = np.zeros(count, np.float32)
-    intrinsics, model = _given_intrinsics(given, clip, video)
-    return Camera(
-        clip_id=clip.clip_id, estimator="given/1", chosen_because="pose file", pose_source=given.pose_source,
-        camera_model=model, num_frames=count,
-        world_from_cam_T44=poses.reshape(-1, 16), intrinsics_T4=np.tile(intrinsics, (count, 1)),
-        confidence=np.ones(count, np.float32), yaw_se_deg=zeros, pitch_se_deg=zeros,
-        travel_se_deg=np.full(count, np.nan, np.float32), parallax_px=np.full(count, np.nan, np.float32),
-        is_calibrated=given.camera is not None, focal_source="file" if given.camera is not None else "assumed",
-        focal_spread=None, perspective_seen="uncertain",
-        scale_status=given.scale_status, metres_per_unit=given.metres_per_unit, scale_spread=None,
-        gravity_source="engine" if given.pose_source == "engine" else "assumed",
-        gravity_confidence=1.0 if given.pose_source == "engine" else 0.5)
+class _named:
+    """Says in a DataError which video and frames it is about."""
+
+    def __init__(self, clip: Clip, video: Video) -> None:
+        self.where = f"video {video.name} frames [{clip.start_frame}, {clip.stop_frame})"
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
+        if isinstance(error, DataError):
+            raise type(error)(f"{self.where}: {error}") from error
 
 
-def _given_intrinsics(given: Given, clip: Clip, video: Video) -> tuple[tuple[float, ...], str]:
-    """Intrinsics in pixels of the clip; an assumed field of view where the file gives none."""
-    if given.camera is None:
-        fx = video.width / 2 / math.tan(math.radians(_ASSUMED_HFOV_DEG / 2))
-        return _to_clip((fx, fx, video.width / 2, video.height / 2), clip), "pinhole"
-    camera = given.camera
-    sx, sy = video.width / camera["width"], video.height / camera["height"]
-    shown = (camera["fx"] * sx, camera["fy"] * sy, camera["cx"] * sx, camera["cy"] * sy)
-    return _to_clip(shown, clip), camera.get("model", "pinhole")
+def _no_truth(stage: str, clip: Clip, video: Video) -> Drop:
+    return Drop(stage=stage, row_key=clip.clip_id, reason="no_truth",
+                detail=f"video {video.name} has no pose file beside it")
 
 
-def _to_clip(intrinsics: tuple[float, ...], clip: Clip) -> tuple[float, ...]:
-    """fx, fy, cx, cy of displayed source pixels in pixels of the canonical clip."""
-    fx, fy, cx, cy = intrinsics
-    return (fx * clip.scale_x, fy * clip.scale_y,
-            (cx - clip.crop_x_px) * clip.scale_x, (cy - clip.crop_y_px) * clip.scale_y)
+def _footage(context: Context, clip: Clip, video: Video) -> Footage:
+    from worldloom.annotators.camera.estimator import Footage
+
+    root = context.locations.get(video.source_id)
+    return Footage(clip=clip, video=video, folder=None if root is None else Path(root),
+                   sidecar=context.sidecar_path(video))
+
+
+def _with_pictures(footage: Footage, media: Path, pictures: str) -> Footage:
+    """The footage with its frames decoded once: none, gray, or colour with the gray made from it."""
+    from dataclasses import replace
+
+    if pictures == "none":
+        return footage
+    from worldloom.dataengine.video.read import read_frames
+    if pictures == "gray":
+        return replace(footage, gray_THW=read_frames(media, gray=True))
+    import cv2
+    rgb_THWC = read_frames(media)
+    gray_THW = np.stack([cv2.cvtColor(rgb_HWC, cv2.COLOR_RGB2GRAY) for rgb_HWC in rgb_THWC])
+    return replace(footage, rgb_THWC=rgb_THWC, gray_THW=gray_THW)
+
+
+def _checked(track: Track, footage: Footage, known: KnownLens) -> Track:
+    """The track with what the stage knows or can measure: the lens that was passed, and the parallax in the pixels.
+
+    Raises:
+        DataError: it is not one pose a frame of the clip, or not finite.
+    """
+    from dataclasses import replace
+
+    if len(track) != footage.clip.num_frames or not np.isfinite(track.world_from_cam_T44).all():
+        raise DataError(f"{track.estimator} gives {len(track)} poses for {footage.clip.num_frames} frames"
+                        if len(track) != footage.clip.num_frames else f"{track.estimator} gives poses that are NaN")
+    if known.lens is not None and track.focal_source == "assumed":
+        track = replace(track, focal_source=known.focal_source, focal_spread=known.focal_spread,
+                        is_calibrated=known.is_calibrated)
+    if footage.gray_THW is not None and np.isnan(track.parallax_px[1:]).all():
+        from worldloom.annotators.camera.evidence import evidence
+        parallax, trust = evidence(footage.gray_THW, track.world_from_cam_T44, track.intrinsics_T4, footage.clip.fps)
+        track = replace(track, parallax_px=parallax, confidence=np.minimum(track.confidence, trust))
+    return track
+
+
+def levelled(track: Track) -> Track:
+    """The track in a world that is upright, where its cameras' roll tells the vertical better than an assumption."""
+    from dataclasses import replace
+
+    from worldloom.dataengine.geometry.gravity import align, estimate_up
+
+    if track.gravity_source != "assumed" or not track.has_roll:
+        return track
+    gravity = estimate_up(track.world_from_cam_T44)
+    if gravity.confidence <= track.gravity_confidence:
+        return track
+    return replace(track, world_from_cam_T44=align(track.world_from_cam_T44, gravity), gravity_source=gravity.source,
+                   gravity_confidence=gravity.confidence)
+
+
+def _perspective(footage: Footage) -> str:
+    """fps, tps or uncertain as the pixels show; uncertain where none were looked at."""
+    if footage.gray_THW is None or len(footage.gray_THW) < 2:
+        return "uncertain"
+    from worldloom.annotators.camera.perspective import seen_perspective
+
+    return seen_perspective(footage.gray_THW, footage.clip.fps)
+
+
+def _row(clip: Clip, track: Track, because: str, perspective: str) -> Camera:
+    tracks = {name: getattr(track, name).astype(np.float32)
+              for name in ("confidence", "yaw_se_deg", "pitch_se_deg", "travel_se_deg", "parallax_px")}
+    facts = {name: getattr(track, name) for name in (
+        "estimator", "pose_source", "camera_model", "intrinsics_T4", "is_calibrated", "focal_source", "focal_spread",
+        "scale_status", "metres_per_unit", "scale_spread", "gravity_source", "gravity_confidence")}
+    return Camera(clip_id=clip.clip_id, chosen_because=because, num_frames=clip.num_frames,
+                  world_from_cam_T44=track.world_from_cam_T44.reshape(-1, 16), perspective_seen=perspective,
+                  **tracks, **facts)

@@ -15,7 +15,8 @@ MAX_TEXTS = 4               # events told in one piece; more would not fit what 
 KIND_OF = {
     "item": "interaction", "heal": "interaction", "ammo_pickup": "interaction", "weapon_switch": "interaction",
     "hit": "interaction", "kill": "interaction", "death": "interaction", "damage": "interaction",
-    "door_open": "environment", "door_close": "environment", "lift": "environment", "object": "object",
+    "door_open": "interaction", "door_close": "interaction", "lift": "environment", "object": "object",
+    "object_added": "object", "object_dropped": "object", "object_removed": "object",
 }
 """Kind of a recorded event in a caption; others count as environment."""
 ON_WEAPON = {"weapon_switch"}   # seen only where the weapon is drawn

@@ -8,8 +8,9 @@ from typing import Annotated, Any
 
 import typer
 
+from worldloom.dataengine.corpus_option import Corpus
+
 catalog_app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
-Corpus = Annotated[Path, typer.Option(help="The corpus folder.")]
 
 
 def sql_command(
@@ -18,9 +19,10 @@ def sql_command(
     json: Annotated[bool, typer.Option("--json", help="One JSON document.")] = False,
     csv: Annotated[bool, typer.Option("--csv", help="CSV on standard output.")] = False,
     parquet: Annotated[Path | None, typer.Option(help="Write the answer to this Parquet file.")] = None,
+    seconds: Annotated[float, typer.Option(help="Give up after so long; 0: never.")] = 300.0,
 ) -> None:
     """Ask the catalog in SQL; it can be read, and nothing else."""
-    answer = ask(query, corpus)
+    answer = ask(query, corpus, seconds)
     if parquet is not None:
         import pyarrow.parquet as pq
 
@@ -38,26 +40,38 @@ def sql_command(
         show(answer)
 
 
-def ask(query: str, corpus: Path) -> Any:
-    """The answer as an Arrow table.
+def ask(query: str, corpus: Path, seconds: float = 0.0) -> Any:
+    """The answer as an Arrow table; `seconds` is the time it may take, 0 any.
 
     Raises:
-        ConfigError: DuckDB refuses the query.
+        ConfigError: DuckDB refuses the query, or it takes longer.
     """
+    import threading
+
     import duckdb
 
     from worldloom.dataengine.catalog import open_catalog
     from worldloom.schemas import ConfigError
 
     con = open_catalog(corpus)
+    clock = threading.Timer(seconds, con.interrupt)
+    clock.daemon = True
+    if seconds:
+        clock.start()
     try:
         kinds = [statement.type for statement in con.extract_statements(query)]
         if kinds not in ([duckdb.StatementType.SELECT], [duckdb.StatementType.EXPLAIN]):
             names = ", ".join(kind.name for kind in kinds) or "nothing"
             raise ConfigError(f"query: one SELECT is wanted, found {names}; the catalog can be read and nothing else")
         return con.sql(query).to_arrow_table()
+    except duckdb.InterruptException:
+        raise ConfigError(f"query: stopped after {seconds:g} s; ask for less, or allow more with --seconds") from None
     except duckdb.Error as error:
         raise ConfigError(f"query: {' '.join(str(error).split())}") from None
+    finally:
+        clock.cancel()
+        if seconds:
+            clock.join()
 
 
 def _flat(answer: Any) -> Any:

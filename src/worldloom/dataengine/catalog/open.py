@@ -7,8 +7,9 @@ from pathlib import Path
 
 import duckdb
 
+from worldloom.dataengine.catalog.scale_views import MACROS
 from worldloom.dataengine.catalog.views import VIEWS
-from worldloom.dataengine.store import part_path, read_manifest, scratch_path
+from worldloom.dataengine.store import part_path, read_manifest, refresh, scratch_path, share, shown
 from worldloom.schemas import TABLES, ConfigError, arrow_schema
 
 ALIASES = {"camera_truth": "camera", "action_truth": "action"}
@@ -27,8 +28,10 @@ def open_catalog(corpus: Path) -> duckdb.DuckDBPyConnection:
     Raises:
         ConfigError: there is no corpus at that path.
     """
+    refresh(corpus)
     if not (corpus / "manifest.json").exists():
-        raise ConfigError(f"{corpus}: no corpus there; make one with worldloom run PLAN --corpus {corpus}")
+        name = shown(corpus)
+        raise ConfigError(f"{name}: no corpus there; make one with worldloom run PLAN --corpus {name}")
     con = duckdb.connect(":memory:", config={"autoinstall_known_extensions": False,
                                              "autoload_known_extensions": False})
     con.execute(f"SET allowed_directories = [{_quoted(str((corpus / 'tables').resolve()) + '/')}]")
@@ -38,6 +41,8 @@ def open_catalog(corpus: Path) -> duckdb.DuckDBPyConnection:
     for name, row_type in row_types().items():
         paths = [part_path(corpus.resolve(), name, key) for key in manifest.get(name, [])]
         con.execute(f'CREATE VIEW "{name}" AS {_select(con, name, row_type, [str(p) for p in paths])}')
+    for name, query in MACROS.items():
+        con.execute(f"CREATE MACRO {name} AS TABLE {query}")
     for name, query in VIEWS.items():
         con.execute(f"CREATE VIEW {name} AS {query}")
     con.execute("SET lock_configuration = true")
@@ -67,9 +72,12 @@ def publish_catalog(corpus: Path) -> Path:
         target.register("_rows", source.sql(f'SELECT * FROM "{name}"').to_arrow_table())
         target.execute(f'CREATE TABLE "{name}" AS SELECT * FROM _rows')
         target.unregister("_rows")
+    for name, query in MACROS.items():
+        target.execute(f"CREATE MACRO {name} AS TABLE {query}")
     for name, query in VIEWS.items():
         target.execute(f'CREATE VIEW "{name}" AS {query}')
     target.close()
     source.close()
     os.replace(scratch, corpus / "catalog.duckdb")
+    share(corpus, "catalog.duckdb")
     return corpus / "catalog.duckdb"

@@ -1,5 +1,7 @@
 """The views that answer everyday questions; each is one query over the tables."""
 
+from worldloom.dataengine.catalog.scale_views import SCALE_VIEWS
+
 VIEWS = {
     "drops": "SELECT * FROM \"drop\"",
     "failures": "SELECT * FROM failure",
@@ -13,13 +15,13 @@ VIEWS = {
         SELECT c.clip_id, c.video_id, s.name AS source, s.licence, v.name AS video, c.split, c.start_s, c.stop_s,
                c.num_frames, c.fps, c.num_frames / c.fps AS duration_s, c.width, c.height,
                CASE WHEN a.perspective IN ('fps', 'tps') THEN a.perspective ELSE s.perspective END AS perspective,
-               sel.kept, a.certain_share,
+               sel.kept, a.certain_share, au.agreement AS label_agreement,
                list_avg(list_transform(a.yaw_deg, lambda y: abs(y))) AS yaw_abs_deg_mean,
                coalesce(len(list_filter(cap.events, lambda e: e."text" IS NOT NULL)) > 0, false) AS has_event,
                cap.scene, c.media
         FROM clip c JOIN source s USING (source_id) JOIN video v ON v.video_id = c.video_id
         LEFT JOIN action a ON a.clip_id = c.clip_id LEFT JOIN selection sel ON sel.clip_id = c.clip_id
-        LEFT JOIN caption cap ON cap.clip_id = c.clip_id""",
+        LEFT JOIN caption cap ON cap.clip_id = c.clip_id LEFT JOIN audit au ON au.clip_id = c.clip_id""",
     # One row a frame: actions unnested for frame-level questions.
     "action_frames": """
         SELECT clip_id, unnest(generate_series(0, num_frames - 1)) AS frame, unnest(yaw_deg) AS yaw_deg,
@@ -36,4 +38,4 @@ VIEWS = {
                s.name AS source, s.licence, c.start_frame, c.stop_frame
         FROM sample sa JOIN clip c USING (clip_id) JOIN video v ON v.video_id = c.video_id
         JOIN source s ON s.source_id = c.source_id""",
-}
+} | SCALE_VIEWS

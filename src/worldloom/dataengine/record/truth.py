@@ -1,6 +1,6 @@
 """The truth sidecar VIDEO.truth.parquet: one row a video frame, drawn before the frame's action is applied.
 
-Poses are camera-to-world with OpenCV axes in the canonical world (x east, y down, z north), in map units.
+Poses are camera-to-world with OpenCV axes in the canonical world (x east, y down, z north), in the engine's units.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import json
 import math
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +45,7 @@ class Truth:
     events: list[list[dict[str, str]]]
     objects: list[list[dict[str, Any]]]
     health: np.ndarray
+    extra: dict[str, np.ndarray] = field(default_factory=dict)      # further columns of the recorder, (T,)
 
     def __len__(self) -> int:
         return len(self.time_s)
@@ -68,9 +69,11 @@ def world_from_cam(x: float, y: float, eye_z: float, angle_deg: float, elevation
     return pose
 
 
-def write_truth(path: Path, rows: Sequence[Mapping[str, Any]], meta: Mapping[str, Any]) -> None:
-    """Write rows (keys of SCHEMA) and JSON metadata; the file appears whole or not at all."""
-    schema = SCHEMA.with_metadata({META_KEY: json.dumps(dict(meta), sort_keys=True).encode()})
+def write_truth(path: Path, rows: Sequence[Mapping[str, Any]], meta: Mapping[str, Any],
+                extra: pa.Schema | None = None) -> None:
+    """Write rows (keys of SCHEMA and `extra`) and JSON metadata; the file appears whole or not at all."""
+    note = {META_KEY: json.dumps(dict(meta), sort_keys=True).encode()}
+    schema = pa.schema([*SCHEMA, *(extra or ())]).with_metadata(note)
     scratch = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
         pq.write_table(pa.Table.from_pylist([dict(row) for row in rows], schema=schema), scratch, compression="zstd")
@@ -87,7 +90,7 @@ def read_truth(path: Path) -> Truth:
     """
     try:
         table = pq.read_table(path)
-        meta = json.loads((table.schema.metadata or {})[META_KEY])
+        meta = read_meta(path)
         column = {name: table.column(name) for name in SCHEMA.names}
     except (OSError, pa.ArrowInvalid, KeyError, ValueError) as error:
         raise DataError(f"{path.name} is no truth sidecar: {error}; record the video again") from error
@@ -101,7 +104,20 @@ def read_truth(path: Path) -> Truth:
         world_from_cam_T44=np.array(poses, np.float64).reshape(-1, 4, 4),
         keys={key: _array(column[f"key_{key}"]) for key in ("longitudinal", "lateral", "jump", "run", "attack", "use")},
         turn_deg=_array(column["turn_deg"]), look_deg=_array(column["look_deg"]),
-        events=column["events"].to_pylist(), objects=column["objects"].to_pylist(), health=_array(column["health"]))
+        events=column["events"].to_pylist(), objects=column["objects"].to_pylist(), health=_array(column["health"]),
+        extra={name: _array(table.column(name)) for name in table.column_names if name not in column})
+
+
+def read_meta(path: Path) -> dict[str, Any]:
+    """The JSON metadata of a sidecar alone.
+
+    Raises:
+        DataError: the file is no sidecar.
+    """
+    try:
+        return json.loads((pq.read_schema(path).metadata or {})[META_KEY])
+    except (OSError, pa.ArrowInvalid, KeyError, ValueError) as error:
+        raise DataError(f"{path.name} is no truth sidecar: {error}; record the video again") from error
 
 
 def _array(column: pa.ChunkedArray) -> np.ndarray:

@@ -7,11 +7,7 @@ moved into place first and the video last, so a video that exists is complete, a
 from __future__ import annotations
 
 import contextlib
-import ctypes
-import fcntl
-import glob
 import math
-import multiprocessing
 import os
 import re
 import signal
@@ -19,7 +15,6 @@ import struct
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -27,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from worldloom.dataengine.record.events import Doors, Events
+from worldloom.dataengine.record.jobs import PR_SET_PDEATHSIG, encoder, is_finished, recorded, scratch_file
 from worldloom.dataengine.record.params import EpisodeParams
 from worldloom.dataengine.record.pinhole import (
     CameraModel,
@@ -57,7 +53,6 @@ VARIABLES = {
     "secrets": "SECRETCOUNT",
     "weapon": "SELECTED_WEAPON", "ammo": "SELECTED_WEAPON_AMMO",
 }
-PR_SET_PDEATHSIG = 1                    # of Linux: a signal to a process when its parent ends
 MELEE_SLOT = 1                          # a punch snaps the player's heading to its target
 
 
@@ -65,25 +60,22 @@ def record_episode(out_dir: Path, params: EpisodeParams) -> Path:
     """Record one episode as out_dir/NAME.mp4 and NAME.truth.parquet, or find it finished.
 
     Raises:
-        ConfigError: the map, the wad or the picture size is not one of the engine's.
+        ConfigError: the map, the wad or the picture size is not one of the engine's, or the episode is there with
+            other options.
     """
     check(params)
     out_dir = Path(out_dir).resolve()
     out_dir.mkdir(parents=True, exist_ok=True)
     video = out_dir / f"{params.name}.mp4"
-    if video.exists() and sidecar_path(video).exists():
+    if is_finished(video, asdict(params)):
         return video
-    _forget_killed(out_dir, params.name)
-    scratch = out_dir / f".{params.name}.{os.getpid()}.tmp"
-    try:
-        with _held(scratch), _game(params) as game, _encoder(scratch, params) as encode:
+    with scratch_file(out_dir, params.name) as scratch:
+        with _game(params) as game, encoder(scratch, params.width, params.height, FPS) as encode:
             rows = list(_play(game, params, encode))
         if len(rows) < 2:
             raise DataError(f"{params.name}: the episode ended after {len(rows)} frames; try another seed")
         write_truth(sidecar_path(video), rows, meta_of(params))
         os.replace(scratch, video)
-    finally:
-        scratch.unlink(missing_ok=True)
     return video
 
 
@@ -97,52 +89,13 @@ def record_many(out_dir: Path, maps: Sequence[str], episodes: int, seed: int, ti
             for m, name in enumerate(maps) for e in range(episodes)]
     for job in jobs:
         check(job)
+        is_finished(Path(out_dir) / f"{job.name}.mp4", asdict(job))
     done: dict[EpisodeParams, Path] = {}
-    for job, path in _recorded(Path(out_dir), jobs, workers):
+    for job, path in recorded(Path(out_dir), jobs, record_episode, workers):
         done[job] = path
         if progress is not None:
             progress(len(done), len(jobs), path)
     return [done[job] for job in jobs]
-
-
-def _recorded(out_dir: Path, jobs: Sequence[EpisodeParams], workers: int) -> Iterator[tuple[EpisodeParams, Path]]:
-    if min(workers, len(jobs)) <= 1:
-        for job in jobs:
-            yield job, record_episode(out_dir, job)
-        return
-    with ProcessPoolExecutor(min(workers, len(jobs)), mp_context=multiprocessing.get_context("spawn"),
-                             initializer=_end_with_parent, initargs=(os.getpid(),)) as pool:
-        running = {pool.submit(record_episode, out_dir, job): job for job in jobs}
-        try:
-            for future in as_completed(running):
-                yield running[future], future.result()
-        except BaseException:
-            pool.shutdown(wait=False, cancel_futures=True)
-            raise
-
-
-def _end_with_parent(parent_pid: int) -> None:
-    """End this worker when its parent is killed (Linux); elsewhere it finishes the episodes in its queue."""
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0)
-        if os.getppid() != parent_pid:          # it was killed before the line above
-            os._exit(1)
-
-
-def _forget_killed(out_dir: Path, name: str) -> None:
-    """Remove what killed recorders left of this episode: scratch files that nobody holds."""
-    for left in out_dir.glob(f".{glob.escape(name)}.*.tmp"):
-        with contextlib.suppress(FileNotFoundError, BlockingIOError), left.open("rb") as file:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            left.unlink()
-
-
-@contextlib.contextmanager
-def _held(path: Path) -> Iterator[None]:
-    """A scratch file that is known to be in use while this process lives."""
-    with path.open("wb") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        yield
 
 
 def check(params: EpisodeParams) -> None:
@@ -273,23 +226,6 @@ def _configure(game: vzd.DoomGame, params: EpisodeParams) -> None:
 def _console(params: EpisodeParams) -> list[str]:
     fov_deg = PINHOLE_SOURCE[2] if params.pinhole else params.fov_deg
     return [f"fov {fov_deg:g}", *(["buddha"] if params.immortal else []), *(["chase"] if params.third_person else [])]
-
-
-@contextlib.contextmanager
-def _encoder(path: Path, params: EpisodeParams) -> Iterator[Callable[[np.ndarray], None]]:
-    """A function that appends an RGB picture to an H.264 file of constant rate."""
-    import av
-
-    with av.open(str(path), "w", format="mp4") as out:
-        stream = out.add_stream("libx264", rate=FPS)
-        stream.width, stream.height, stream.pix_fmt = params.width, params.height, "yuv420p"
-        stream.options = {"crf": "18", "preset": "veryfast", "threads": "1"}
-
-        def encode(rgb_HWC: np.ndarray) -> None:
-            out.mux(stream.encode(av.VideoFrame.from_ndarray(np.ascontiguousarray(rgb_HWC), format="rgb24")))
-
-        yield encode
-        out.mux(stream.encode())
 
 
 def _play(game: vzd.DoomGame, params: EpisodeParams, encode: Callable[[np.ndarray], None]) -> Iterator[dict[str, Any]]:

@@ -7,7 +7,9 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from worldloom.dataengine.stage import Context, Inputs, Params
-from worldloom.schemas import Video, ids
+from worldloom.schemas import Drop, Video, ids
+
+POSE_FILE = ".poses.json"
 
 
 class VideoParams(Params):
@@ -32,7 +34,12 @@ class VideoStage:
 
     def process(self, item: Inputs) -> Iterator[Any]:
         """The Video row of {"file": FileEntry}. Raises DecodeError where the file cannot be used."""
-        yield video_row(item["file"])
+        file = item["file"]
+        if file.name.endswith(POSE_FILE):
+            yield Drop(stage=self.name, row_key=file.name, reason="no_video",
+                       detail=f"{file.name}: a camera path that came without pictures")
+        else:
+            yield video_row(file)
 
 
 def video_row(entry: Any) -> Video:

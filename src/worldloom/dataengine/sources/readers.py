@@ -7,6 +7,8 @@ from importlib.metadata import entry_points
 from pathlib import Path
 from typing import ClassVar, Protocol
 
+from worldloom.dataengine.geometry.pose_note import noted_files
+from worldloom.dataengine.objects import is_url
 from worldloom.dataengine.sources.files import video_files
 from worldloom.dataengine.sources.params import FileEntry, SourceParams
 from worldloom.dataengine.stage import encode_name
@@ -14,9 +16,13 @@ from worldloom.schemas import ConfigError, Source, ids
 
 
 class Reader(Protocol):
-    """Lists the files of one source."""
+    """Lists the files of one source, all below `root`."""
+    root: Path
 
     def source_row(self) -> Source: ...
+    def prepare(self, corpus: Path) -> None:
+        """Make what `entries` will list, where the source's own files will not do; called once before it."""
+        ...
     def entries(self) -> Iterator[FileEntry]: ...
 
 
@@ -32,7 +38,7 @@ def register_reader(kind: str) -> Callable[[type], type]:
 
 
 def open_source(params: SourceParams) -> Reader:
-    """The reader of a source.
+    """The reader of a source; one whose path is a URL is brought in first.
 
     Raises:
         ConfigError: no such kind, or its folder is not there.
@@ -44,7 +50,18 @@ def open_source(params: SourceParams) -> Reader:
             known = ", ".join(sorted({*READERS, *points}))
             raise ConfigError(f"source {params.name}: no kind {params.kind!r}; kinds: {known}")
         found = points[params.kind].load()
+    if is_url(params.path) and not getattr(found, "opens_urls", False):
+        from worldloom.dataengine.sources.bucket import BucketReader
+
+        return BucketReader(params, found)
     return found(params)
+
+
+def known_readers() -> Iterator[tuple[str, type]]:
+    """(kind, class) of every reader, those of installed packages included."""
+    points = {point.name: point for point in entry_points(group="worldloom.sources")}
+    for kind in sorted({*READERS, *points}):
+        yield kind, READERS[kind] if kind in READERS else points[kind].load()   # type: ignore[misc]
 
 
 @register_reader("folder")
@@ -76,10 +93,21 @@ class FolderReader:
             convention=self.convention, scale_status=self.scale_status,
         )
 
+    def prepare(self, corpus: Path) -> None:
+        """Nothing: the files are read where they lie."""
+
     def entries(self) -> Iterator[FileEntry]:
         for name, path in video_files(self.root):
             sidecar = self._sidecar(name) if self.wants_sidecars else None
-            yield FileEntry(encode_name(name), str(path), self.source_id, sidecar and encode_name(sidecar))
+            beside = tuple(encode_name(other) for other in self._beside(sidecar)) if sidecar else ()
+            yield FileEntry(encode_name(name), str(path), self.source_id, sidecar and encode_name(sidecar),
+                            beside=beside)
+
+    def _beside(self, sidecar: str) -> Iterator[str]:
+        """Files that hold what a pose note only points at."""
+        path = self.root / sidecar
+        for other in noted_files(path):
+            yield other.relative_to(self.root).as_posix()
 
     def _sidecar(self, name: str) -> str | None:
         """VIDEO.mp4 -> VIDEO.truth.parquet or VIDEO.mp4.truth.parquet, whichever is there."""
@@ -102,9 +130,10 @@ class PosedReader(FolderReader):
         return True
 
 
+@register_reader("world")
 @register_reader("vizdoom")
-class VizdoomReader(FolderReader):
-    """Recordings of the ViZDoom recorder, with the engine's truth in VIDEO.truth.parquet."""
+class RecordingReader(FolderReader):
+    """Recordings of `worldloom record`, with the engine's truth in VIDEO.truth.parquet."""
     pose_mode = "engine"
     scale_status = "exact"
     convention = "c2w/opencv/matrix"

@@ -52,6 +52,8 @@ def backend_frames(
         ConfigError: the package is missing or cannot be loaded here.
         DecodeError: the decoder gives up on the file.
     """
+    from worldloom.dataengine.video.probe import stored_geometry
+
     frames = BACKENDS[name](path, start)
     size = None
     index = start
@@ -64,20 +66,9 @@ def backend_frames(
             raise
         except Exception as error:   # each decoder has its own error types
             raise DecodeError(f"{path.name}: {name}: {' '.join(str(error).split())[:200]}") from error
-        size = size or target_size(_display_size(path), width, height)
+        size = size or target_size(stored_geometry(path).display_size, width, height)
         yield Frame(index, time_s, _resized(rgb, size, gray))
         index += 1
-
-
-def _display_size(path: Path) -> tuple[int, int]:
-    from worldloom.dataengine.video.container import open_video
-    from worldloom.dataengine.video.index import Damage, good_frames
-    from worldloom.dataengine.video.picture import geometry_of
-
-    with open_video(path) as (container, stream):
-        for _, frame in good_frames(container, stream, Damage()):
-            return geometry_of(stream, frame).display_size
-    raise DecodeError(f"{path.name}: no frame can be decoded")
 
 
 def _resized(rgb_HWC: np.ndarray, size: tuple[int, int], gray: bool) -> np.ndarray:

@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from fractions import Fraction
 from pathlib import Path
 
+import numpy as np
+
 from worldloom.schemas import DecodeError
 
 SLOW_PERCENTILE = 0.95
@@ -25,11 +27,10 @@ def sustained_rate(path: Path) -> float:
 
     with open_video(path) as (container, stream):
         base = stream.time_base
-        ticks = sorted(set(packet_pts(container, stream)))
-    gaps = sorted(b - a for a, b in zip(ticks, ticks[1:], strict=False))
-    if not gaps or base is None:
+        gaps = np.sort(np.diff(np.unique(np.fromiter(packet_pts(container, stream), np.int64))))
+    if not gaps.size or base is None:
         raise DecodeError(f"{path.name}: no frame times to take a rate from")
-    return 1 / float(gaps[min(len(gaps) - 1, int(SLOW_PERCENTILE * len(gaps)))] * base)
+    return 1 / float(int(gaps[min(gaps.size - 1, int(SLOW_PERCENTILE * gaps.size))]) * base)
 
 
 class Cadence:

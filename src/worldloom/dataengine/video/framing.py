@@ -1,4 +1,4 @@
-"""How the displayed picture becomes the canonical one: scale to cover, then crop in the middle, to even sides."""
+"""How the displayed picture becomes the canonical one: bars off, scale to cover, crop in the middle, to even sides."""
 
 from __future__ import annotations
 
@@ -9,7 +9,10 @@ from worldloom.schemas import DataError
 
 @dataclass(frozen=True)
 class Framing:
-    """Scale the display to `scaled` (width, height), then cut `width` x `height` at (`left`, `top`)."""
+    """Scale the display to `scaled` (width, height), then cut `width` x `height` at (`left`, `top`).
+
+    The display begins at `origin` of the displayed source picture: not (0, 0) where black bars were cut off before.
+    """
     scaled_width: int
     scaled_height: int
     width: int
@@ -18,6 +21,8 @@ class Framing:
     top: int
     scale_x: float
     scale_y: float
+    origin_x_px: float = 0.0
+    origin_y_px: float = 0.0
 
     @property
     def is_whole(self) -> bool:
@@ -27,12 +32,12 @@ class Framing:
     @property
     def crop_x_px(self) -> float:
         """Left of the crop in displayed source pixels."""
-        return self.left / self.scale_x
+        return self.origin_x_px + self.left / self.scale_x
 
     @property
     def crop_y_px(self) -> float:
         """Top of the crop in displayed source pixels."""
-        return self.top / self.scale_y
+        return self.origin_y_px + self.top / self.scale_y
 
 
 def _even(value: float) -> int:

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from array import array
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
-from statistics import median
 
 import av
 import av.filter
+import numpy as np
 from av.container import InputContainer
 from av.video.stream import VideoStream
 
 from worldloom.dataengine.video.container import one_line
+from worldloom.schemas import DecodeError
 
 STANDARD_RATES = (10.0, 12.0, 15.0, 24000 / 1001, 24.0, 25.0, 30000 / 1001, 30.0, 35.0, 48.0, 50.0, 60000 / 1001, 60.0)
 
@@ -84,24 +86,23 @@ def _pulled(graph: av.filter.Graph, times: deque[float]) -> Iterator[tuple[float
 
 @dataclass(frozen=True)
 class Timing:
-    """Times of the frames of one file. `times_s` rises strictly; `stop_s` is where the last frame ends."""
-    times_s: tuple[float, ...]
+    """Times of the frames of one file. `times_s` (T,) rises strictly; `stop_s` is where the last frame ends."""
+    times_s: np.ndarray
     stop_s: float
     fps: float
     is_variable_rate: bool
 
 
-def timing_of(times_s: list[float], last_duration_s: float | None, nominal_s: float, tick_s: float) -> Timing:
+def timing_of(times_s: np.ndarray, last_duration_s: float | None, nominal_s: float, tick_s: float) -> Timing:
     """Timing from frame times; a last duration beyond twice the longest interval is not believed."""
-    gaps = [b - a for a, b in zip(times_s, times_s[1:], strict=False)]
-    usual = median(gaps) if gaps else (last_duration_s or nominal_s)
-    longest = max(gaps, default=usual)
+    gaps = np.diff(times_s)
+    usual = float(np.median(gaps)) if gaps.size else (last_duration_s or nominal_s)
+    longest, shortest = (float(gaps.max()), float(gaps.min())) if gaps.size else (usual, usual)
     last = last_duration_s if last_duration_s and last_duration_s <= 2 * longest else usual
-    spread = longest - min(gaps, default=usual)
-    is_variable = spread > 0.1 * usual and spread > 1.5 * tick_s
-    mean = (times_s[-1] - times_s[0]) / len(gaps) if gaps else usual
+    is_variable = longest - shortest > 0.1 * usual and longest - shortest > 1.5 * tick_s
+    mean = float(times_s[-1] - times_s[0]) / len(gaps) if gaps.size else usual
     fps = 1 / (usual if is_variable else mean)
-    return Timing(tuple(times_s), times_s[-1] + last, _standard(fps), is_variable)
+    return Timing(times_s, float(times_s[-1]) + last, _standard(fps), is_variable)
 
 
 def _standard(fps: float) -> float:
@@ -111,6 +112,7 @@ def _standard(fps: float) -> float:
 
 _ONE_PACKET_A_FRAME = {"h264", "hevc", "av1", "vp9"}
 _TRUSTED_CONTAINERS = ("mov", "matroska")
+_PACKET = np.dtype([("pts", "i8"), ("duration", "i8"), ("is_left_out", "?"), ("is_key", "?")])
 
 
 def packet_timing(container: InputContainer, stream: VideoStream) -> Timing | None:
@@ -122,41 +124,45 @@ def packet_timing(container: InputContainer, stream: VideoStream) -> Timing | No
     codec, kind = stream.codec_context.name, container.format.name
     if codec not in _ONE_PACKET_A_FRAME or not kind.startswith(_TRUSTED_CONTAINERS):
         return None
-    packets = list(_packets(container, stream))
-    if not packets or None in packets or (stream.frames and stream.frames != len(packets)):
+    try:
+        packets = np.fromiter(_packets(container, stream), _PACKET)
+    except DecodeError:
         return None
-    shown = sorted(p for p in packets if p is not None and not p[2])
-    distinct = len({p[0] for p in shown}) == len(shown)
-    if not shown or not distinct or packets[0] is None or not packets[0][3] or shown[0][0] < packets[0][0]:
+    shown = np.sort(packets[~packets["is_left_out"]], order="pts")
+    if not shown.size or (stream.frames and stream.frames != packets.size) or not np.diff(shown["pts"]).all():
+        return None
+    if not packets["is_key"][0] or shown["pts"][0] < packets["pts"][0]:
         return None
     base = float(stream.time_base or 0)
     nominal = 1 / float(stream.average_rate or stream.base_rate or 25)
-    return timing_of([p[0] * base for p in shown], shown[-1][1] * base or None, nominal, base)
+    return timing_of(shown["pts"] * base, float(shown["duration"][-1]) * base or None, nominal, base)
 
 
-def _packets(container: InputContainer, stream: VideoStream) -> Iterator[tuple[int, int, bool, bool] | None]:
-    """(time, duration, left out by an edit list, key frame) of each packet in time base units; None: not to trust."""
+def _packets(container: InputContainer, stream: VideoStream) -> Iterator[tuple[int, int, bool, bool]]:
+    """(time, duration, left out by an edit list, key frame) of each packet in time base units.
+
+    Raises:
+        DecodeError: a packet is damaged or has no time.
+    """
     packets = container.demux(stream)
     while True:
         try:
             packet = next(packets)
         except StopIteration:
             return
-        except (av.error.FFmpegError, ValueError, OSError):
-            yield None
-            return
+        except (av.error.FFmpegError, ValueError, OSError) as error:
+            raise DecodeError(one_line(error)) from error
         if packet.size:
             if packet.pts is None or packet.is_corrupt:
-                yield None
-            else:
-                yield packet.pts, packet.duration or 0, packet.is_discard, packet.is_keyframe
+                raise DecodeError("a packet is damaged or has no time")
+            yield packet.pts, packet.duration or 0, packet.is_discard, packet.is_keyframe
 
 
 def count_and_time(
     container: InputContainer, stream: VideoStream, damage: Damage
 ) -> tuple[Timing | None, av.VideoFrame | None]:
     """Decode a stream to its end: its timing and first frame, or (None, None) when nothing decodes."""
-    times: list[float] = []
+    times = array("d")
     first = frame = None
     for time, frame in good_frames(container, stream, damage):
         times.append(time)
@@ -166,4 +172,4 @@ def count_and_time(
     base = float(stream.time_base or 0)
     last = frame.duration * base if frame.duration else None
     nominal = 1 / float(stream.average_rate or stream.base_rate or 25)
-    return timing_of(times, last, nominal, base), first
+    return timing_of(np.array(times), last, nominal, base), first

@@ -13,7 +13,6 @@ from av.video.stream import VideoStream
 
 from worldloom.dataengine.video.framing import Framing
 
-THUMB_WIDTH, THUMB_HEIGHT = 64, 36
 _UNSPECIFIED = 2
 _EXACT = Interpolation.ACCURATE_RND | Interpolation.BITEXACT
 _AREA, _BICUBIC = Interpolation.AREA | _EXACT, Interpolation.BICUBIC | _EXACT
@@ -84,7 +83,8 @@ class Canonical:
 
     def __init__(self, geometry: Geometry, framing: Framing) -> None:
         self.geometry, self.framing = geometry, framing
-        self._scale, self._shade = VideoReformatter(), VideoReformatter()
+        self._scale = VideoReformatter()
+        self._thumbs: dict[tuple[int, int], VideoReformatter] = {}
 
     def picture(self, frame: av.VideoFrame) -> av.VideoFrame:
         """The canonical picture of a frame, `framing.width` x `framing.height`."""
@@ -100,12 +100,11 @@ class Canonical:
             interpolation=_AREA if shrinks else _BICUBIC)
         return shown if framing.is_whole else _cropped(shown, framing)
 
-
-    def thumb(self, frame: av.VideoFrame) -> np.ndarray:
-        """The whole picture at THUMB_WIDTH x THUMB_HEIGHT, upright: uint8 RGB."""
-        is_turned = bool(self.geometry.rotation_deg % 180)
-        width, height = (THUMB_HEIGHT, THUMB_WIDTH) if is_turned else (THUMB_WIDTH, THUMB_HEIGHT)
-        small = self._shade.reformat(frame, width, height, "rgb24", threads=1, interpolation=_AREA)
+    def thumb(self, frame: av.VideoFrame, width: int, height: int) -> np.ndarray:
+        """The whole picture at a small width x height, upright: uint8 RGB (H, W, 3)."""
+        size = (height, width) if self.geometry.rotation_deg % 180 else (width, height)
+        scaler = self._thumbs.setdefault(size, VideoReformatter())
+        small = scaler.reformat(frame, *size, "rgb24", threads=1, interpolation=_AREA)
         return turned(small.to_ndarray(), self.geometry)
 
 

@@ -34,11 +34,11 @@ class Probe:
 
     @property
     def start_s(self) -> float:
-        return self.timing.times_s[0]
+        return float(self.timing.times_s[0])
 
     @property
     def duration_s(self) -> float:
-        return self.timing.stop_s - self.timing.times_s[0]
+        return self.timing.stop_s - self.start_s
 
 
 def probe(path: Path) -> Probe:
@@ -64,6 +64,18 @@ def probe(path: Path) -> Probe:
             header_frames=header, is_interlaced=interlaced,
             notes=(*notes, "interlaced: clips are deinterlaced") if interlaced else tuple(notes),
         )
+
+
+def stored_geometry(path: Path) -> Geometry:
+    """How the stored pictures of a file are displayed, by its first frame.
+
+    Raises:
+        DecodeError: no frame can be decoded.
+    """
+    with open_video(path) as (container, stream):
+        for _, frame in good_frames(container, stream, Damage()):
+            return geometry_of(stream, frame)
+    raise DecodeError(f"{Path(path).name}: no frame can be decoded")
 
 
 def _timing(path: Path, damage: Damage) -> tuple[Timing | None, av.VideoFrame | None]:

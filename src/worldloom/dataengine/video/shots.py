@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator
-from typing import TypeVar
 
 import numpy as np
 
-Item = TypeVar("Item")
+from worldloom.dataengine.video.detect import Look
 
+THUMB_WIDTH, THUMB_HEIGHT = 64, 36
 BINS = 8
 REACH = 3
 """Neighbouring steps on either side that a cut is compared with."""
@@ -84,35 +83,38 @@ def kept_share(before: np.ndarray, after: np.ndarray) -> float | None:
     return kept / blocks if blocks else None
 
 
-def mark_cuts(
-    items: Iterable[tuple[Item, np.ndarray]], *, threshold: float, ratio: float = 1.8
-) -> Iterator[tuple[Item, bool]]:
-    """(item, whether a new shot starts with it) for each (item, 64x36 RGB thumbnail), REACH items late.
+class ContentDetector:
+    """Finds hard cuts by colours and layout; what it says of a picture comes REACH pictures late."""
+    name = "histogram"
 
-    Holds at most REACH + 1 items.
-    """
-    waiting: deque[Item] = deque()
-    changes: deque[float] = deque([0.0] * REACH, maxlen=2 * REACH + 1)
-    lumas: deque[np.ndarray] = deque(maxlen=REACH + 2)
+    def __init__(self, threshold: float, ratio: float = 1.8) -> None:
+        self._threshold, self._ratio, self._undecided = threshold, ratio, 0
+        self._last: tuple[np.ndarray, np.ndarray, np.ndarray] | None = None
+        self._changes: deque[float] = deque([0.0] * REACH, maxlen=2 * REACH + 1)
+        self._lumas: deque[np.ndarray] = deque(maxlen=REACH + 2)
 
-    def is_cut(late: int) -> bool:
-        """Whether the item seen `late` items ago starts a shot."""
-        steps, at = list(changes), len(changes) - 1 - late
-        if not stands_out(steps, at, threshold, ratio):
+    def see(self, look: Look) -> list[bool]:
+        """Whether a shot starts, for the pictures of which that is known now, in order."""
+        now = features(look.thumb(THUMB_WIDTH, THUMB_HEIGHT))
+        self._changes.append(0.0 if self._last is None else change(self._last, now))
+        self._lumas.append(now[1])
+        self._last = now
+        self._undecided += 1
+        if self._undecided <= REACH:
+            return []
+        self._undecided -= 1
+        return [self._is_cut(REACH)]
+
+    def finish(self) -> list[bool]:
+        """What is still to be said, after the last picture."""
+        return [self._is_cut(late) for late in range(self._undecided - 1, -1, -1)]
+
+    def _is_cut(self, late: int) -> bool:
+        """Whether the picture seen `late` pictures ago starts a shot."""
+        steps, at = list(self._changes), len(self._changes) - 1 - late
+        if not stands_out(steps, at, self._threshold, self._ratio):
             return False
-        if stands_out(steps, at, threshold, CLEAR_RATIO):
+        if stands_out(steps, at, self._threshold, CLEAR_RATIO):
             return True
-        share = kept_share(lumas[-2 - late], lumas[-1 - late])
+        share = kept_share(self._lumas[-2 - late], self._lumas[-1 - late])
         return share is None or share < KEPT_AT_A_CUT
-
-    last = None
-    for item, thumb in items:
-        now = features(thumb)
-        changes.append(change(last, now) if last is not None else 0.0)
-        lumas.append(now[1])
-        last = now
-        waiting.append(item)
-        if len(waiting) > REACH:
-            yield waiting.popleft(), is_cut(REACH)
-    while waiting:
-        yield waiting.popleft(), is_cut(len(waiting))

@@ -1,0 +1,1 @@
+"""Learned camera models: readers of the outputs that they leave, and loaders that run them."""
