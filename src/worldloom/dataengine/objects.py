@@ -137,12 +137,21 @@ def _filesystem(protocol: str, url: str, endpoint_url: str | None) -> Any:
     elif endpoint_url:
         options |= {"endpoint_url": endpoint_url}
     try:
-        return fsspec.filesystem(protocol, **options)
+        found = fsspec.filesystem(protocol, **options)
+        if getattr(found, "loop", None) is not None:
+            found.loop.set_exception_handler(_left_over)
+        return found
     except ImportError:
         package = PACKAGES.get(protocol, "its package")
         raise ConfigError(f"{url}: {protocol}:// needs {package}; pip install {package}") from None
     except (ValueError, TypeError) as error:
         raise ConfigError(f"{url}: {_one_line(error)}") from None
+
+
+def _left_over(loop: Any, context: dict[str, Any]) -> None:
+    """What a broken connection leaves behind in the client's loop; the call that needed it has raised it already."""
+    if not isinstance(context.get("exception"), OSError):
+        loop.default_exception_handler(context)
 
 
 def _stored(info: dict[str, Any]) -> Stored:
