@@ -54,7 +54,8 @@ def load_stage(reference: str, params: Mapping[str, Any], where: str = "plan") -
 
 def stage_params(plan: Plan, name: str) -> dict[str, Any]:
     """Parameters of a stage, with what the sources declare: the lens for `camera`, the perspective for the labels."""
-    params, said = plan.params.get(name, {}), {}
+    params = plan.params.get(name, {})
+    said: dict[str, Any] = {}
     if name in ("action", "action_truth"):
         said = {_id(s): s.perspective for s in plan.sources if s.perspective != "uncertain"}
     elif name == "camera":
