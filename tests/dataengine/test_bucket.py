@@ -51,7 +51,8 @@ def plan(tmp_path: Path, **source: Any) -> Path:
     path = tmp_path / "plan.yaml"
     path.write_text(yaml.safe_dump({
         "sources": [{"name": "s", "licence": "CC0-1.0", "url": "https://example.org"} | source],
-        "stages": ["video", "clip", "score"], "videos_per_part": 3, "params": {"clip": {"fps": 24, "min_s": 0.2, "max_s": 0.5}}}))
+        "stages": ["video", "clip", "score"], "videos_per_part": 3,
+        "params": {"clip": {"fps": 24, "min_s": 0.2, "max_s": 0.5}}}))
     return path
 
 

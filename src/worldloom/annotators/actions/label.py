@@ -10,15 +10,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.lib.stride_tricks import sliding_window_view
 
 from worldloom.annotators.actions.seen import ACTIVE, INACTIVE, Movement, axis_shares, judge_seen, likeliest, posterior
 from worldloom.dataengine.geometry import poses as P
 from worldloom.dataengine.geometry.smooth import noise_sigma, savitzky_golay
+from worldloom.dataengine.geometry.teleports import teleports, turned_away_deg
 from worldloom.schemas import UNCERTAIN, Action, Camera, DataError
 
 PROFILE = "cones/3"
-_TELEPORT_DEG, _TELEPORT_TIMES = 25.0, 8.0
 _STILL_M_S, _MOVING_M_S = 0.08, 0.20
 _STILL_SHARE, _MOVING_SHARE = 0.15, 0.35      # of the clip's median moving speed, without metres
 _KEEP_S = 0.5                          # a speed between the bands keeps its state this long
@@ -48,11 +47,11 @@ def label(camera: Camera, fps: float, *, perspective: str = "uncertain", keys: K
         raise DataError(f"clip {camera.clip_id}: camera track holds NaN; rerun camera")
     yaw, pitch, pole = turns(pose_T44)
     step_T3 = travel(pose_T44)
-    teleport = teleports(pose_T44, step_T3, camera.pose_source == "estimated")
+    teleport = teleports(pose_T44, camera.pose_source == "estimated")
     judge = judge_seen if _was_seen(camera) else _judge_given
     moved = judge(camera, step_T3, fps, teleport)
     jump = _jumps(camera, pose_T44, fps, keys, moved)
-    cut_deg = _turned_away(pose_T44)
+    cut_deg = turned_away_deg(pose_T44)
     return _action(camera, (yaw, pitch), pole | teleport, cut_deg, moved, jump, perspective, keys)
 
 
@@ -85,28 +84,6 @@ def travel(pose_T44: np.ndarray) -> np.ndarray:
     heading = np.concatenate([heading[:1], heading[:-1]])
     sin, cos = np.sin(heading), np.cos(heading)
     return np.stack([cos * step[:, 0] - sin * step[:, 2], -step[:, 1], sin * step[:, 0] + cos * step[:, 2]], 1)
-
-
-def teleports(pose_T44: np.ndarray, step_T3: np.ndarray, is_estimated: bool) -> np.ndarray:
-    """Steps that no camera makes: a turn above 25 degrees, or (given poses) one far beyond those around it."""
-    found = _turned_away(pose_T44) > 0
-    length = np.linalg.norm(step_T3, axis=1)
-    if not is_estimated and np.count_nonzero(length > 1e-9) >= 3:
-        found |= length > _TELEPORT_TIMES * np.maximum(np.median(length[length > 1e-9]), _around(length))
-    return found
-
-
-def _around(x_T: np.ndarray) -> np.ndarray:
-    """Median of the three values before and the three after each one; at the ends of those that are there."""
-    windows = sliding_window_view(np.pad(x_T[1:], 3, constant_values=np.nan), 7)
-    return np.concatenate([[np.inf], np.nanmedian(np.delete(windows, 3, axis=1), axis=1)])
-
-
-def _turned_away(pose_T44: np.ndarray) -> np.ndarray:
-    """Degrees (T,) of the steps that are too large for a turn of one camera, so a cut in the path; 0 elsewhere."""
-    relative = np.swapaxes(pose_T44[:-1, :3, :3], 1, 2) @ pose_T44[1:, :3, :3]
-    angle = np.degrees(np.linalg.norm(P.so3_log(relative), axis=1)) if len(relative) else np.zeros(0)
-    return np.concatenate([[0.0], np.where(angle > _TELEPORT_DEG, angle, 0.0)])
 
 
 def _steps(x_T: np.ndarray) -> np.ndarray:

@@ -37,6 +37,10 @@ class SourceParams(BaseModel):
     """Of a pose format: the rate of pictures and poses that come without times."""
     endpoint_url: str | None = None
     """Of a `path` in object storage: the server, where it is not the provider's own."""
+    requests_per_s: float = Field(default=2.0, gt=0, le=1000)
+    """Of a list of addresses: how often requests to one host may begin; then the largest file, the longest silence."""
+    max_mib: int = Field(default=16_384, ge=1)
+    timeout_s: float = Field(default=30.0, gt=0)
 
 
 @dataclass(frozen=True)
