@@ -105,7 +105,7 @@ def _fit(flow: Flow, tracks: Tracks, lens: Lens, turns: Steps, still_T: np.ndarr
     sigma = bundle.noise_px(Fit.of(part, steps).error)
     fit = bundle.adjust(part, steps, still_T, min(sigma, 1.0), rounds=6, from_px=max(1.0, 6 * sigma))
     if not still_T.all():
-        fit = repaired(part, tracks, lens, fit, still_T, kept_N)
+        fit = repaired(part, tracks, lens, fit, still_T, kept_N, size)
     bundle.set_nearness(flow, fit.steps, ~kept_N)
     sigma = bundle.noise_px(fit.error)
     return bundle.adjust(flow, fit.steps, still_T, sigma, rounds=6, from_px=4 * sigma)

@@ -66,7 +66,7 @@ class KnownLens:
 class CameraStage:
     """One camera track a clip, from the source's pose file, a model's output, or the pixels."""
     name: ClassVar[str] = "camera"
-    version: ClassVar[int] = 5
+    version: ClassVar[int] = 6
     reads: ClassVar[tuple[str, ...]] = ("clip", "video")
     optional: ClassVar[tuple[str, ...]] = ()
     writes: ClassVar[type] = Camera

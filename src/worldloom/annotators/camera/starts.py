@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 
 import numpy as np
 
@@ -69,9 +70,10 @@ def first_start(flow: Flow, tracks: Tracks, turns: Steps, still_T: np.ndarray, p
     return steps
 
 
-def repaired(flow: Flow, tracks: Tracks, lens, fit: Fit, still_T: np.ndarray, kept_N: np.ndarray) -> Fit:
+def repaired(flow: Flow, tracks: Tracks, lens, fit: Fit, still_T: np.ndarray, kept_N: np.ndarray,
+             size: tuple[int, ...]) -> Fit:
     """The fit, with bad parts replaced by what other starts give, where that explains the tracks better."""
-    for start in (_level, _bridged):
+    for start in (_level, partial(_posed, size=size), _bridged):
         sigma = bundle.noise_px(fit.error)
         few = flow.count < _FEW
         bad = (few | (_mean_cost(flow, fit, sigma) > _BAD_COST)) & ~(still_T & ~few)
@@ -113,6 +115,23 @@ def _level(flow: Flow, tracks: Tracks, steps: Steps, zone_T: np.ndarray) -> Step
             t = travel_given_rotation(rays_a, rays_b, np.eye(3))
             own = np.arange(a, min(a + _EVERY, flow.steps))
             new.shift[own[zone_T[own]]] = t * _speed(rays_a, rays_b, np.eye(3), t) / (last - first)
+    return new
+
+
+def _posed(flow: Flow, tracks: Tracks, steps: Steps, zone_T: np.ndarray, size: tuple[int, ...]) -> Steps:
+    """As the tracks between two frames say, however far from what turning alone explains: an orbit looks like that."""
+    new = steps.copy()
+    for a in np.flatnonzero(zone_T)[::_EVERY]:
+        first, last = max(0, a - 1), min(a + _EVERY + 1, flow.steps)
+        rays_a, rays_b = _rays(flow, tracks, new, first, last)
+        if len(rays_a) < MIN_TRACKS:
+            continue
+        turn = _product(steps.turn[first:last])
+        new_turn, t = relative_pose(rays_a, rays_b, turn, float(flow.focal[0]), size)
+        fix = P.so3_log(new_turn @ turn.T) * ((0, 1, 0) if flow.is_shear else 1)
+        speed = _speed(rays_a, rays_b, new_turn, t) / (last - first)
+        own = slice(a, min(a + _EVERY, flow.steps))
+        _set(new, own, first, P.so3_exp(fix / (last - first)), -new_turn.T @ t * speed)
     return new
 
 
