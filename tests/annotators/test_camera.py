@@ -323,16 +323,19 @@ def test_stated_errors_cover_what_noise_does():
 
 def test_block_equations_are_solved_and_inverted_as_the_dense_ones():
     rng, steps, reach = np.random.default_rng(3), 11, 4
-    blocks, dense, right = Blocks(steps, reach), np.eye(6 * steps), rng.normal(size=6 * steps)
-    blocks.add_diagonal(np.ones((steps, 6)), right.reshape(steps, 6))
-    for t in range(steps - reach + 1):
-        rows = rng.normal(size=(9, 6 * reach))
-        blocks.add(t, rows.T @ rows, np.zeros(6 * reach))
-        dense[6 * t:6 * (t + reach), 6 * t:6 * (t + reach)] += rows.T @ rows
+    blocks, dense, right = Blocks(steps, reach), np.eye(6 * (steps + 1)), rng.normal(size=6 * (steps + 1))
+    blocks.add_diagonal(np.ones((steps, 6)), right[6:].reshape(steps, 6))
+    for t in range(-1, steps - reach):                        # what concerns step -1 is given
+        rows, pull = rng.normal(size=(9, 6 * (reach + 1))), rng.normal(size=9)
+        blocks.add(t, rows.T @ rows, rows.T @ pull)
+        dense[6 * (t + 1):6 * (t + reach + 2), 6 * (t + 1):6 * (t + reach + 2)] += rows.T @ rows
+        right[6 * (t + 1):6 * (t + reach + 2)] += rows.T @ pull
+    dense, right = dense[6:, 6:], right[6:]
     np.testing.assert_allclose(blocks.solve(0.0).ravel(), np.linalg.solve(dense, right), atol=1e-9)
-    inverse = np.linalg.inv(dense)
-    for t, covariance in enumerate(blocks.covariances()):
-        np.testing.assert_allclose(covariance, inverse[6 * t:6 * t + 6, 6 * t:6 * t + 6], atol=1e-9)
+    own_T66, next_T66 = blocks.covariances()
+    inverse = np.linalg.inv(dense).reshape(steps, 6, steps, 6)
+    np.testing.assert_allclose(own_T66, [inverse[t, :, t] for t in range(steps)], atol=1e-9)
+    np.testing.assert_allclose(next_T66, [inverse[t, :, t + 1] for t in range(steps - 1)], atol=1e-9)
 
 
 @pytest.mark.parametrize("count", [2, 3, 4, 5, 7])

@@ -22,7 +22,12 @@ class Blocks:
         self._right = np.zeros((self.count + 2) * self.size)
 
     def add(self, step: int, matrix: np.ndarray, right: np.ndarray) -> None:
-        """Add to the equations of the steps from `step` on; the matrix spans at most `reach` + 1 steps."""
+        """Add to the equations of the steps from `step` on; the matrix spans at most `reach` + 1 steps.
+
+        What concerns step -1 is left out: it is given.
+        """
+        if step < 0:
+            step, matrix, right = 0, matrix[UNKNOWNS:, UNKNOWNS:], right[UNKNOWNS:]
         block, first = step // self.reach, UNKNOWNS * (step % self.reach)
         self._pair_K[block, first:first + len(matrix), first:first + len(matrix)] += matrix
         self._right[UNKNOWNS * step:UNKNOWNS * step + len(right)] += right
@@ -65,18 +70,24 @@ class Blocks:
             solved[k] = solved[k] - ahead[k] @ solved[k + 1]
         return np.concatenate(solved).reshape(-1, UNKNOWNS)[:self.steps]
 
-    def covariances(self) -> np.ndarray:
-        """Diagonal blocks (T, 6, 6) of the inverse of A."""
+    def covariances(self) -> tuple[np.ndarray, np.ndarray]:
+        """Of the inverse of A: blocks (T, 6, 6) of each step, and (T - 1, 6, 6) of each step with the next."""
         inverses, ahead = [], []
         before = np.zeros((self.size, self.size))
         for k, (own, coupling) in enumerate(self._parts()):
             inverses.append(np.linalg.inv(own - before.T @ ahead[-1] if k else own))
             ahead.append(inverses[-1] @ coupling)
             before = coupling
+        whole = np.zeros((self.count, self.size, 2 * self.size))
+        whole[-1, :, :self.size] = inverses[-1]
         for k in range(self.count - 2, -1, -1):
-            inverses[k] = inverses[k] + ahead[k] @ inverses[k + 1] @ ahead[k].T
-        own_K = np.stack(inverses).reshape(self.count, self.reach, UNKNOWNS, self.reach, UNKNOWNS)
-        return np.einsum("kiaib->kiab", own_K).reshape(-1, UNKNOWNS, UNKNOWNS)[:self.steps]
+            whole[k, :, self.size:] = -ahead[k] @ inverses[k + 1]
+            inverses[k] = inverses[k] - whole[k, :, self.size:] @ ahead[k].T
+            whole[k, :, :self.size] = inverses[k]
+        parts = whole.reshape(self.count, self.reach, UNKNOWNS, 2 * self.reach, UNKNOWNS)
+        own, after = (np.stack([parts[:, i, :, i + ahead] for i in range(self.reach)], 1) for ahead in (0, 1))
+        shape = (-1, UNKNOWNS, UNKNOWNS)
+        return own.reshape(shape)[:self.steps], after.reshape(shape)[:self.steps - 1]
 
     def _parts(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """(own block, coupling to the next) from first to last; steps past the end count as fixed."""

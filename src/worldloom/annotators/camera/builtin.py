@@ -36,10 +36,11 @@ class Odometry:
     def estimate(self, footage: Footage, lens: odometry.Lens | None) -> Track:
         gray_THW, fps = footage.gray(), footage.clip.fps
         lens = lens or assumed_lens(*footage.size)
-        return in_windows(lambda part: self.track(gray_THW[part], lens, fps), len(gray_THW), self.params.windows)
+        return in_windows(lambda part: self.track(gray_THW[part], lens, fps, footage.mask_HW), len(gray_THW),
+                          self.params.windows)
 
-    def track(self, gray_THW: np.ndarray, lens: odometry.Lens, fps: float) -> Track:
-        motion = odometry.estimate(gray_THW, lens, fps)
+    def track(self, gray_THW: np.ndarray, lens: odometry.Lens, fps: float, mask_HW: np.ndarray | None = None) -> Track:
+        motion = odometry.estimate(gray_THW, lens, fps, mask_HW)
         return Track(
             estimator=f"{self.name}/{self.version}", camera_model=lens.model,
             world_from_cam_T44=odometry.integrate(motion, lens), intrinsics_T4=intrinsics_T4(lens, len(gray_THW)),

@@ -1,8 +1,10 @@
 """All steps of a clip at once, from tracks that share one depth each.
 
-A step maps a ray `a` of frame t with inverse depth rho to R a + rho t in frame t + 1. Noise of a followed point adds up
-from frame to frame, so each step of a track is one observation with its own noise, and what joins the steps of a track
-is its depth. The depths are eliminated (Schur complement); what is left is coupled over a track's life only.
+A step maps a ray `a` of frame t with inverse depth rho to R a + rho t in frame t + 1. In sheared pictures (yshear) the
+horizon of each frame is solved for in place of a turn about x: it also decides how all later frames are read.
+Noise of a followed point adds up from frame to frame, so each step of a track is one observation with its own noise,
+and what joins the steps of a track is its depth. The depths are eliminated (Schur complement); what is left is coupled
+over a track's life only.
 Unit of length: the median depth of the scene, held by a weak prior.
 """
 
@@ -19,6 +21,7 @@ from worldloom.dataengine.geometry import poses as P
 
 _TURN_CHANGE, _SPEED_CHANGE = math.radians(2.0), 0.02       # from step to step: weak, but bridges what is not seen
 _TURN, _ROLL, _SPEED, _NEARNESS = math.radians(20.0), math.radians(0.5), 0.3, 2.0
+_HORIZON, _SINK = 0.5, 0.05                                 # of a frame, from frame to frame; in units of fy: weak too
 _FIXED = 1e10
 _NEAREST = 30.0                                             # largest inverse depth
 _MIN_AHEAD = 0.05
@@ -102,10 +105,15 @@ class Steps:
 
 @dataclass
 class Fit:
-    """Steps with their residuals in pixels (M, 2) and the derivatives by step (M, 2, 6) and depth (M, 2)."""
+    """Steps with their residuals in pixels (M, 2), and what the places seen change by.
+
+    By turn and shift of the step (M, 2, 6), where the first is the horizon of the frame after it for yshear; by the
+    horizon of the frame before (M,; y only); by depth (M, 2).
+    """
     steps: Steps
     error: np.ndarray
     by_step: np.ndarray
+    by_horizon: np.ndarray | None
     by_nearness: np.ndarray
 
     @classmethod
@@ -122,7 +130,8 @@ class Fit:
         image = point[:, :2] / depth[:, None]
         shown = image + np.column_stack([np.zeros(len(a)), horizon[flow.step + 1]]) if flow.is_shear else image
         by_step, by_near = _derivatives(flow, ahead, image, near, growth, shift, 1 / depth)
-        return cls(steps, (flow.b - shown) * flow.focal, by_step, by_near)
+        by_horizon = -flow.focal[1] / depth if flow.is_shear else None
+        return cls(steps, (flow.b - shown) * flow.focal, by_step, by_horizon, by_near)
 
 
 def _nearness_along(
@@ -226,15 +235,21 @@ def adjust(flow: Flow, steps: Steps, still_T: np.ndarray, sigma_px: float, *, ro
 
 
 def covariances(flow: Flow, fit: Fit, still_T: np.ndarray, sigma_px: float) -> np.ndarray:
-    """(T, 6, 6) of turn (radians) and shift of each step, for independent noise of sigma_px."""
-    return _Equations.of(flow, fit, still_T, sigma_px, 3 * sigma_px, None).blocks.covariances()
+    """(T, 6, 6) of turn (radians; for yshear the horizon's step) and shift of each step, for noise of sigma_px."""
+    own_T66, next_T66 = _Equations.of(flow, fit, still_T, sigma_px, 3 * sigma_px, None).blocks.covariances()
+    if flow.is_shear:
+        horizon = own_T66[:, 0, 0].copy()
+        own_T66[:, 0, :] = own_T66[:, :, 0] = 0
+        own_T66[:, 0, 0] = horizon
+        own_T66[1:, 0, 0] += horizon[:-1] - 2 * next_T66[:, 0, 0]
+    return own_T66
 
 
 @dataclass
 class _Equations:
     """Normal equations with the depths eliminated, and what gives the depths back."""
     blocks: Blocks
-    coupling_N: np.ndarray            # (N, LIFE * 6)
+    coupling_N: np.ndarray            # (N, steps * 6): of the step before a track where horizons matter, and its own
     curvature_N: np.ndarray
     pull_N: np.ndarray
     still_T: np.ndarray
@@ -247,46 +262,57 @@ class _Equations:
         jac_near, weak = fit.by_nearness * root[:, None], _NEARNESS**-2
         curvature = np.bincount(flow.track, (jac_near**2).sum(1), flow.tracks) + weak
         pull = np.bincount(flow.track, (jac_near * error).sum(1), flow.tracks) + weak * (1 - fit.steps.nearness)
-        coupling = np.zeros((flow.tracks, LIFE, 6))
-        coupling[flow.track, flow.age] = jac[:, 0] * jac_near[:, :1] + jac[:, 1] * jac_near[:, 1:]
+        lead = int(flow.is_shear)
+        coupling = np.zeros((flow.tracks, lead + LIFE, 6))
+        coupling[flow.track, flow.age + lead] = jac[:, 0] * jac_near[:, :1] + jac[:, 1] * jac_near[:, 1:]
+        if fit.by_horizon is not None:
+            before = np.where(flow.step > 0, fit.by_horizon * root, 0.0)     # the first frame's horizon is given
+            coupling[flow.track, flow.age, 0] += before * jac_near[:, 1]
+            jac = np.concatenate([np.zeros_like(jac), jac], 2)
+            jac[:, 1, 0] = before
         blocks = Blocks(flow.steps, LIFE)
         for t in np.flatnonzero(flow.count):
             rows = slice(flow.edge[t], flow.edge[t + 1])
-            own = jac[rows].reshape(-1, 6)
-            blocks.add(t, own.T @ own, own.T @ error[rows].ravel())
-        coupling = coupling.reshape(flow.tracks, 6 * LIFE)
-        _eliminate(flow, blocks, coupling, curvature, pull)
-        _add_priors(blocks, fit.steps.rotvec(flow.is_shear), fit.steps.shift, still_T, held_T, flow.is_shear)
+            own = jac[rows].reshape(-1, jac.shape[2])
+            blocks.add(t - lead, own.T @ own, own.T @ error[rows].ravel())
+        coupling = coupling.reshape(flow.tracks, 6 * (lead + LIFE))
+        _eliminate(flow, lead, blocks, coupling, curvature, pull)
+        _add_priors(blocks, fit.steps, still_T, held_T, flow.is_shear)
         return cls(blocks, coupling, curvature, pull, still_T)
 
     def stepped(self, flow: Flow, steps: Steps, damping: float) -> Steps:
         change_T6 = self.blocks.solve(damping)
+        lead = int(flow.is_shear)
+        padded = np.concatenate([np.zeros((lead, 6)), change_T6, np.zeros((LIFE, 6))])
+        along = padded[flow.start_N[:, None] + np.arange(lead + LIFE)].reshape(flow.tracks, 6 * (lead + LIFE))
+        change_N = (self.pull_N - np.einsum("nk,nk->n", self.coupling_N, along)) / self.curvature_N
         new = steps.copy()
+        if flow.is_shear:
+            change_T6[:, 0] = np.diff(change_T6[:, 0], prepend=0.0)
         new.turned(change_T6[:, :3], flow.is_shear)
         new.shift = np.where(self.still_T[:, None], 0.0, new.shift + change_T6[:, 3:])
-        padded = np.concatenate([change_T6, np.zeros((LIFE, 6))])
-        along = padded[flow.start_N[:, None] + np.arange(LIFE)].reshape(flow.tracks, 6 * LIFE)
-        change_N = (self.pull_N - np.einsum("nk,nk->n", self.coupling_N, along)) / self.curvature_N
         new.nearness = np.clip(new.nearness + change_N, 0.0, _NEAREST)
         return new
 
 
-def _eliminate(flow: Flow, blocks: Blocks, coupling_N: np.ndarray, curvature_N: np.ndarray, pull_N: np.ndarray) -> None:
+def _eliminate(flow: Flow, lead: int, blocks: Blocks, coupling_N: np.ndarray, curvature_N: np.ndarray,
+               pull_N: np.ndarray) -> None:
     root = 1 / np.sqrt(curvature_N)
     scaled, pull = coupling_N * root[:, None], pull_N * root
     begin = np.searchsorted(flow.start_N, np.arange(flow.steps + 1))
     for t in np.flatnonzero(np.diff(begin)):
         rows = scaled[begin[t]:begin[t + 1]]
-        blocks.add(t, -(rows.T @ rows), -(rows.T @ pull[begin[t]:begin[t + 1]]))
+        blocks.add(t - lead, -(rows.T @ rows), -(rows.T @ pull[begin[t]:begin[t + 1]]))
 
 
-def _add_priors(blocks: Blocks, rotvec_T3: np.ndarray, shift_T3: np.ndarray, still_T: np.ndarray,
-                held_T: np.ndarray | None, is_shear: bool) -> None:
-    now = np.concatenate([rotvec_T3, shift_T3], 1)
+def _add_priors(blocks: Blocks, steps: Steps, still_T: np.ndarray, held_T: np.ndarray | None, is_shear: bool) -> None:
+    now = np.concatenate([steps.rotvec(is_shear), steps.shift], 1)
     stiff = np.tile([_TURN**-2, _TURN**-2, _FIXED if is_shear else _ROLL**-2] + [_SPEED**-2] * 3, (len(now), 1))
+    smooth = np.tile([_TURN_CHANGE**-2] * 3 + [_SPEED_CHANGE**-2] * 3, (len(now), 1))
+    if is_shear:
+        now[:, 0], stiff[:, 0], smooth[:, 0] = steps.horizon()[1:], _HORIZON**-2, _SINK**-2
     stiff[still_T, 3:] = _FIXED
     blocks.add_diagonal(stiff, -stiff * now)
-    smooth = np.tile([_TURN_CHANGE**-2] * 3 + [_SPEED_CHANGE**-2] * 3, (len(now), 1))
     smooth[:-1][still_T[:-1] != still_T[1:], 3:] = 0          # a camera may start and stop at once
     blocks.add_differences(smooth, now)
     if held_T is not None:

@@ -6,6 +6,7 @@ Legend: T frames of the clip, 44 a camera-to-world pose (OpenCV axes), T4 fx, fy
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar, Protocol, runtime_checkable
 
@@ -49,6 +50,13 @@ class Footage:
         if self.rgb_THWC is None:
             raise DataError(f"clip {self.clip.clip_id}: its colour pictures were not decoded")
         return self.rgb_THWC
+
+    @cached_property
+    def mask_HW(self) -> np.ndarray:
+        """uint8, 0 where an overlay (status bar, weapon, watermark) hides the scene, else 255; looked for once."""
+        from worldloom.annotators.camera.overlay import usable_mask
+
+        return usable_mask(self.gray(), fps=self.clip.fps)
 
 
 @dataclass(frozen=True, kw_only=True)

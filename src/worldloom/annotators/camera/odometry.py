@@ -60,8 +60,8 @@ class Motion:
     start_elevation_deg: float        # of frame 0, where the camera's turns show it; else 0
 
 
-def estimate(gray_THW: np.ndarray, lens: Lens, fps: float) -> Motion:
-    """Motion of the camera over uint8 frames (T, H, W).
+def estimate(gray_THW: np.ndarray, lens: Lens, fps: float, mask_HW: np.ndarray | None = None) -> Motion:
+    """Motion of the camera over uint8 frames (T, H, W); `mask_HW` is of `usable_mask`, where the caller has it.
 
     Raises:
         DataError: fewer than 2 frames, or an unknown camera model.
@@ -69,7 +69,7 @@ def estimate(gray_THW: np.ndarray, lens: Lens, fps: float) -> Motion:
     if len(gray_THW) < 2 or lens.model not in ("pinhole", "yshear"):
         raise DataError(f"odometry over {len(gray_THW)} frames with model {lens.model!r}; wanted 2 or more frames and "
                         "model pinhole or yshear")
-    mask_HW = usable_mask(gray_THW, fps=fps)
+    mask_HW = usable_mask(gray_THW, fps=fps) if mask_HW is None else mask_HW
     return of_tracks(follow_all(gray_THW, mask_HW), lens, gray_THW.shape[1:], 1.0 - float(np.mean(mask_HW > 0)))
 
 
@@ -153,7 +153,7 @@ def _angles(flow: Flow, steps: Steps, poor_T: np.ndarray) -> tuple[float, np.nda
     """
     turn_T3 = -steps.rotvec(flow.is_shear)
     if flow.is_shear:
-        elevation = np.arctan(steps.horizon())
+        elevation = np.arctan(_between_good(steps.horizon(), poor_T))
         return 0.0, np.degrees(turn_T3[:, 1]), np.degrees(np.diff(elevation)), np.tile([0.0, 1.0, 0.0], (flow.steps, 1))
     rise_T = np.where(poor_T, 0.0, turn_T3[:, 0])
     risen = np.cumsum(rise_T) - rise_T / 2
@@ -161,6 +161,13 @@ def _angles(flow: Flow, steps: Steps, poor_T: np.ndarray) -> tuple[float, np.nda
     elevation = np.clip(start + risen, -1.4, 1.4)
     vertical_T3 = np.stack([np.zeros(flow.steps), np.cos(elevation), -np.sin(elevation)], 1)
     return start, np.degrees((turn_T3 * vertical_T3).sum(1)), np.degrees(turn_T3[:, 0]), vertical_T3
+
+
+def _between_good(horizon: np.ndarray, poor_T: np.ndarray) -> np.ndarray:
+    """The horizon (T + 1,), interpolated over poorly tracked steps: the frames on both sides show it well."""
+    is_inside = np.concatenate([[False], poor_T]) & np.concatenate([poor_T, [True]])
+    good = np.flatnonzero(~is_inside)
+    return np.interp(np.arange(len(horizon)), good, horizon[good]) if len(good) else horizon
 
 
 def _start_elevation(turn_T3: np.ndarray, risen_T: np.ndarray) -> float:

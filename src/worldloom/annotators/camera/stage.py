@@ -66,7 +66,7 @@ class KnownLens:
 class CameraStage:
     """One camera track a clip, from the source's pose file, a model's output, or the pixels."""
     name: ClassVar[str] = "camera"
-    version: ClassVar[int] = 6
+    version: ClassVar[int] = 7
     reads: ClassVar[tuple[str, ...]] = ("clip", "video")
     optional: ClassVar[tuple[str, ...]] = ()
     writes: ClassVar[type] = Camera
@@ -123,7 +123,7 @@ class CameraStage:
         said, clip, video = self.params.of_source(footage.clip.source_id), footage.clip, footage.video
         if said.hfov_deg is None and not is_needed:
             return KnownLens(None)
-        if said.hfov_deg is None and self.params.find_focal:
+        if self.params.find_focal and (said.hfov_deg is None or (said.camera_model is None and is_needed)):
             return _found_lens(footage, said)
         fx = video.width / 2 / math.tan(math.radians((said.hfov_deg or ASSUMED_HFOV_DEG) / 2))
         share = 0.5 if said.horizon_share is None else said.horizon_share
@@ -141,8 +141,16 @@ def _found_lens(footage: Footage, said: Calibration) -> KnownLens:
     aspect = None if said.fy_over_fx is None else said.fy_over_fx * clip.scale_y / clip.scale_x
     horizon = None if said.horizon_share is None else (
         (said.horizon_share * video.height - clip.crop_y_px) * clip.scale_y / clip.height)
-    found = find_lens(footage.gray(), clip.fps, model=said.camera_model, fy_over_fx=aspect, horizon_share=horizon)
+    hfov_deg = None if said.hfov_deg is None else _hfov_of_clip(said.hfov_deg, clip, video)
+    found = find_lens(footage.gray(), clip.fps, hfov_deg=hfov_deg, model=said.camera_model, fy_over_fx=aspect,
+                      horizon_share=horizon, mask_HW=footage.mask_HW)
     return KnownLens(found.lens, found.focal_source, found.focal_spread, found.is_calibrated, found.detail)
+
+
+def _hfov_of_clip(hfov_deg: float, clip: Clip, video: Video) -> float:
+    """Horizontal view of the clip's pictures, of the displayed picture's."""
+    fx = video.width / 2 / math.tan(math.radians(hfov_deg / 2)) * clip.scale_x
+    return math.degrees(2 * math.atan(clip.width / 2 / fx))
 
 
 class TruthStage:
@@ -258,7 +266,7 @@ def _perspective(footage: Footage) -> str:
         return "uncertain"
     from worldloom.annotators.camera.perspective import seen_perspective
 
-    return seen_perspective(footage.gray_THW, footage.clip.fps)
+    return seen_perspective(footage.gray_THW, footage.clip.fps, mask_HW=footage.mask_HW)
 
 
 def _row(clip: Clip, track: Track, because: str, perspective: str) -> Camera:

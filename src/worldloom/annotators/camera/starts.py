@@ -10,6 +10,7 @@ import numpy as np
 from worldloom.annotators.camera import bundle
 from worldloom.annotators.camera.bundle import Fit, Flow, Steps
 from worldloom.annotators.camera.rotation import travel_given_rotation
+from worldloom.annotators.camera.sweep import swept_pose
 from worldloom.annotators.camera.tracks import Tracks
 from worldloom.annotators.camera.travel import nearness, relative_pose
 from worldloom.dataengine.geometry import poses as P
@@ -21,7 +22,8 @@ _ENOUGH_PX = 6.0                      # of parallax, in such a pair
 _LARGEST_FIX = math.radians(4.0)
 _BAD_COST, _FEW = 1.5, 40             # mean cost of an observation (about 0.9 for noise alone); tracks
 _MOST_NOISE_PX = 0.6                  # what is left beyond that is no noise: turning does not explain the tracks
-_WORTH = 10.0                         # fall of cost near a step that another start must bring
+_ALIKE, _JERK_DEG = 20.0, 0.5         # tracks that count for one; change of the turn from step to step
+_WORTH = 1.0                          # what must be less against another start around a step
 
 
 def hold_still(flow: Flow, error_M2: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -73,7 +75,7 @@ def first_start(flow: Flow, tracks: Tracks, turns: Steps, still_T: np.ndarray, p
 def repaired(flow: Flow, tracks: Tracks, lens, fit: Fit, still_T: np.ndarray, kept_N: np.ndarray,
              size: tuple[int, ...]) -> Fit:
     """The fit, with bad parts replaced by what other starts give, where that explains the tracks better."""
-    for start in (_level, partial(_posed, size=size), _bridged):
+    for start in (_level, partial(_posed, size=size), _swept, _bridged):
         sigma = bundle.noise_px(fit.error)
         few = flow.count < _FEW
         bad = (few | (_mean_cost(flow, fit, sigma) > _BAD_COST)) & ~(still_T & ~few)
@@ -82,6 +84,7 @@ def repaired(flow: Flow, tracks: Tracks, lens, fit: Fit, still_T: np.ndarray, ke
         zone = _grown(bad, 4)
         other = start(flow, tracks, fit.steps, zone if start is _level else bad)
         other.shift[still_T] = 0
+        other.sink = np.diff(_mixed_horizon(fit.steps, other, zone))
         held = ~_grown(zone, 6)
         part = Flow(tracks, lens, kept_N & flow.touched(~held))
         bundle.set_nearness(part, other, part.touched(zone))
@@ -91,16 +94,42 @@ def repaired(flow: Flow, tracks: Tracks, lens, fit: Fit, still_T: np.ndarray, ke
 
 
 def _better(flow: Flow, fit: Fit, other: Fit, sigma: float, zone_T: np.ndarray) -> Fit:
-    cost, other_cost = (bundle.robust_cost(one.error, sigma) for one in (fit, other))
-    gain = window_sum(np.bincount(flow.step, cost - other_cost, flow.steps), 4)
-    taken = (gain > _WORTH) & zone_T
+    """The fit with those parts of the other that explain the tracks better, each judged alone."""
+    gain = window_sum(_burden(flow, fit, sigma) - _burden(flow, other, sigma), 4)
+    least = float(_burden(flow, fit, sigma).sum())
+    for first, last in _runs((gain > _WORTH) & zone_T):
+        taken = np.zeros(flow.steps, bool)
+        taken[first:last] = True
+        mixed = _mixed(flow, fit, other.steps, taken)
+        now = float(_burden(flow, mixed, sigma).sum())
+        if now < least:
+            fit, least = mixed, now
+    return fit
+
+
+def _burden(flow: Flow, fit: Fit, sigma: float) -> np.ndarray:
+    """What speaks against each step (T,): tracks that it does not explain, and jerks of the turn.
+
+    Tracks that fail together fail for one reason, so a step's count for few.
+    """
+    turn_deg = np.degrees(fit.steps.rotvec(flow.is_shear)[:, :2])
+    jerk = np.log1p((np.diff(turn_deg, axis=0, prepend=turn_deg[:1]) / _JERK_DEG) ** 2).sum(1)
+    return np.bincount(flow.step, bundle.robust_cost(fit.error, sigma), flow.steps) / _ALIKE + jerk
+
+
+def _mixed(flow: Flow, fit: Fit, other: Steps, taken_T: np.ndarray) -> Fit:
     steps = fit.steps.copy()
-    for name in ("turn", "shift", "sink"):
-        getattr(steps, name)[taken] = getattr(other.steps, name)[taken]
-    balance = np.bincount(flow.track, taken[flow.step] - 0.5, flow.tracks)
-    steps.nearness = np.where(balance > 0, other.steps.nearness, steps.nearness)
-    mixed = Fit.of(flow, steps)
-    return mixed if bundle.robust_cost(mixed.error, sigma).sum() < cost.sum() else fit
+    for name in ("turn", "shift"):
+        getattr(steps, name)[taken_T] = getattr(other, name)[taken_T]
+    steps.sink = np.diff(_mixed_horizon(fit.steps, other, taken_T))
+    balance = np.bincount(flow.track, taken_T[flow.step] - 0.5, flow.tracks)
+    steps.nearness = np.where(balance > 0, other.nearness, steps.nearness)
+    return Fit.of(flow, steps)
+
+
+def _mixed_horizon(steps: Steps, other: Steps, taken_T: np.ndarray) -> np.ndarray:
+    """The horizon (T + 1,), after the steps taken that of `other`: a repair moves no frame beyond it."""
+    return np.where(np.concatenate([[False], taken_T]), other.horizon(), steps.horizon())
 
 
 def _level(flow: Flow, tracks: Tracks, steps: Steps, zone_T: np.ndarray) -> Steps:
@@ -122,7 +151,7 @@ def _posed(flow: Flow, tracks: Tracks, steps: Steps, zone_T: np.ndarray, size: t
     """As the tracks between two frames say, however far from what turning alone explains: an orbit looks like that."""
     new = steps.copy()
     for a in np.flatnonzero(zone_T)[::_EVERY]:
-        first, last = max(0, a - 1), min(a + _EVERY + 1, flow.steps)
+        first, last = _span(tracks, a, flow.steps)
         rays_a, rays_b = _rays(flow, tracks, new, first, last)
         if len(rays_a) < MIN_TRACKS:
             continue
@@ -132,6 +161,26 @@ def _posed(flow: Flow, tracks: Tracks, steps: Steps, zone_T: np.ndarray, size: t
         speed = _speed(rays_a, rays_b, new_turn, t) / (last - first)
         own = slice(a, min(a + _EVERY, flow.steps))
         _set(new, own, first, P.so3_exp(fix / (last - first)), -new_turn.T @ t * speed)
+    return new
+
+
+def _swept(flow: Flow, tracks: Tracks, steps: Steps, zone_T: np.ndarray) -> Steps:
+    """As the best of many turns says, for each pair of frames: tried around no turn and around what there is."""
+    new, focal = steps.copy(), float(flow.focal[0])
+    for a in np.flatnonzero(zone_T)[::_EVERY]:
+        first, last = _span(tracks, a, flow.steps)
+        rays_a, rays_b = _rays(flow, tracks, new, first, last)
+        if len(rays_a) < MIN_TRACKS:
+            continue
+        now = (_product(new.turn[first:last]), 0.0)
+        before = new.turn[first - 1] if first else np.eye(3)
+        ahead = P.so3_exp(P.so3_log(before) * (last - first))
+        turn, sink, t, _ = swept_pose(rays_a, rays_b, [now, (np.eye(3), 0.0), (ahead, 0.0)], focal, flow.is_shear)
+        fix = P.so3_log(turn @ now[0].T) / (last - first)
+        speed = _speed(rays_a, rays_b - (0, sink, 0), turn, t) / (last - first)
+        own = slice(a, min(a + _EVERY, flow.steps))
+        new.sink[own] += sink / (last - first)
+        _set(new, own, first, P.so3_exp(fix), -turn.T @ t * speed)
     return new
 
 
@@ -167,6 +216,15 @@ def _pair(a: int, steps: int, parallax_px: np.ndarray) -> tuple[int, int]:
     while last < min(steps, a + _SPAN) and (last - a < 2 or parallax_px[a:last].sum() < _ENOUGH_PX):
         last += 1
     return (a if last - a >= 2 else max(0, last - 3)), last
+
+
+def _span(tracks: Tracks, a: int, steps: int) -> tuple[int, int]:
+    """First and last frame around the steps from `a` on: up to 6 steps, fewer where fast turns leave few tracks."""
+    seen = tracks.seen_NL.sum(1)
+    first, last = max(0, a - 1), min(a + _EVERY + 1, steps)
+    while last - first > 2 and np.count_nonzero((tracks.start_N <= first) & (tracks.start_N + seen >= last)) < _FEW:
+        first, last = (first + 1, last) if first < a else (first, last - 1)
+    return first, last
 
 
 def _rays(flow: Flow, tracks: Tracks, steps: Steps, first: int, last: int) -> tuple[np.ndarray, np.ndarray]:
