@@ -13,16 +13,19 @@ import numpy as np
 
 from worldloom.annotators.camera import bundle
 from worldloom.annotators.camera.bundle import Fit, Flow, Steps
+from worldloom.annotators.camera.certainty import (
+    noise_of_steps,
+    travel_error_deg,
+    turn_error_deg,
+    unseen_error_deg,
+)
 from worldloom.annotators.camera.overlay import usable_mask
 from worldloom.annotators.camera.starts import MIN_TRACKS, first_start, hold_still, repaired
 from worldloom.annotators.camera.tracks import Tracks, follow_all
 from worldloom.dataengine.geometry import poses as P
-from worldloom.dataengine.geometry.smooth import hampel, window_sum
+from worldloom.dataengine.geometry.smooth import hampel
 from worldloom.schemas import DataError
 
-_SE_SCALE = 2.6                       # neighbouring points err alike, so independent noise promises too much (measured)
-_SE_FLOOR_PX = 0.35                   # of the noise: what any number of tracks leaves (measured)
-_SE_DOUBT, _SE_SURE = 3.0, 0.84       # errors grow by exp(3 (0.84 - confidence around the step)) over that (measured)
 _SPIKE_DEG = 0.23                     # a step this far off its neighbours is not believed where its tracks are poor
 _MAX_TILT_DEG = 45.0                  # of the first frame
 
@@ -78,8 +81,8 @@ def of_tracks(tracks: Tracks, lens: Lens, size: tuple[int, ...], overlay_share: 
     flow = Flow(tracks, lens)
     turning = bundle.fit_turns(flow)
     still_T, parallax_px = hold_still(flow, turning.error)
-    fit = _fit(flow, tracks, lens, turning.steps, still_T, parallax_px, size)
-    return _motion(flow, fit, lens, still_T, parallax_px, overlay_share)
+    fit, doubt_T2 = _fit(flow, tracks, lens, turning.steps, still_T, parallax_px, size)
+    return _motion(flow, fit, doubt_T2, still_T, parallax_px, overlay_share)
 
 
 def integrate(motion: Motion, lens: Lens) -> np.ndarray:
@@ -97,38 +100,41 @@ def integrate(motion: Motion, lens: Lens) -> np.ndarray:
 
 
 def _fit(flow: Flow, tracks: Tracks, lens: Lens, turns: Steps, still_T: np.ndarray, parallax_px: np.ndarray,
-         size: tuple[int, ...]) -> Fit:
-    """The adjusted clip: half of the tracks settle which solution it is, all of them its last digits."""
+         size: tuple[int, ...]) -> tuple[Fit, np.ndarray]:
+    """The adjusted clip, and how far its turns are in doubt (`starts.repaired`).
+
+    Half of the tracks settle which solution it is, all of them its last digits.
+    """
     steps = first_start(flow, tracks, turns, still_T, parallax_px, size)
     kept_N = flow.touched(flow.count < 120) | (np.arange(flow.tracks) % 2 == 0)
     part = Flow(tracks, lens, kept_N)
     sigma = bundle.noise_px(Fit.of(part, steps).error)
     fit = bundle.adjust(part, steps, still_T, min(sigma, 1.0), rounds=6, from_px=max(1.0, 6 * sigma))
+    doubt_T2 = np.zeros((flow.steps, 2))
     if not still_T.all():
-        fit = repaired(part, tracks, lens, fit, still_T, kept_N, size)
+        fit, doubt_T2 = repaired(part, tracks, lens, fit, still_T, kept_N, size)
     bundle.set_nearness(flow, fit.steps, ~kept_N)
     sigma = bundle.noise_px(fit.error)
-    return bundle.adjust(flow, fit.steps, still_T, sigma, rounds=6, from_px=4 * sigma)
+    return bundle.adjust(flow, fit.steps, still_T, sigma, rounds=6, from_px=4 * sigma), doubt_T2
 
 
-def _motion(flow: Flow, fit: Fit, lens: Lens, still_T: np.ndarray, parallax_px: np.ndarray,
+def _motion(flow: Flow, fit: Fit, doubt_T2: np.ndarray, still_T: np.ndarray, parallax_px: np.ndarray,
             overlay_share: float) -> Motion:
     sigma = bundle.noise_px(fit.error)
     covariance_T66 = bundle.covariances(flow, fit, still_T, sigma)
     trust = flow.sums((bundle.robust_cost(fit.error, sigma) < 1.5).astype(float)) / np.maximum(flow.count, 1)
     poor = (trust < 0.5) | (flow.count < 40)
     start, yaw, pitch, up_T3 = _angles(flow, fit.steps, poor)
-    noise_T = _noise_of_steps(flow, fit, sigma)
+    noise_T = noise_of_steps(flow, fit, sigma) / sigma
     confidence = trust * np.clip(flow.count / 60, 0, 1)
-    doubt_T = _doubt(confidence)
     yaw_variance = np.einsum("ti,tij,tj->t", up_T3, covariance_T66[:, :3, :3], up_T3)
     angles, errors = [], []
-    for angle_T, variance_T in ((yaw, yaw_variance), (pitch, covariance_T66[:, 0, 0])):
+    for angle_T, variance_T, axis in ((yaw, yaw_variance, 1), (pitch, covariance_T66[:, 0, 0], 0)):
         smooth_T = np.where(poor, hampel(angle_T, floor=_SPIKE_DEG), angle_T)
         angles.append(_from_rest(smooth_T))
-        error_T = np.hypot(_standard_error(variance_T, noise_T, sigma, lens), angle_T - smooth_T)
-        error_T = np.where(flow.count < MIN_TRACKS, _unseen_se(flow, variance_T), error_T)
-        errors.append(_from_rest(np.minimum(error_T * doubt_T, 180.0)))
+        error_T = turn_error_deg(angle_T, variance_T * noise_T**2, confidence, np.degrees(doubt_T2[:, axis]))
+        error_T = np.where(flow.count < MIN_TRACKS, unseen_error_deg(flow, variance_T), error_T)
+        errors.append(_from_rest(np.minimum(np.hypot(error_T, angle_T - smooth_T), 180.0)))
     length = np.linalg.norm(fit.steps.shift, axis=1)
     direction = -np.einsum("tij,ti->tj", fit.steps.turn, fit.steps.shift) / np.maximum(length, 1e-12)[:, None]
     confidence = _from_rest(confidence)
@@ -138,7 +144,7 @@ def _motion(flow: Flow, fit: Fit, lens: Lens, still_T: np.ndarray, parallax_px: 
         direction_T3=_from_rest(direction * (length > 1e-9)[:, None]),
         parallax_px=_from_rest(np.where(still_T, 0.0, parallax_px)), confidence=confidence,
         tracks=_from_rest(flow.count), overlay_share=overlay_share,
-        travel_se_deg=np.concatenate([[np.nan], _travel_se(fit.steps.shift, covariance_T66, noise_T, sigma)]),
+        travel_se_deg=np.concatenate([[np.nan], travel_error_deg(fit.steps.shift, covariance_T66, noise_T)]),
         length=_from_rest(length), start_elevation_deg=math.degrees(start))
 
 
@@ -185,45 +191,3 @@ def _start_elevation(turn_T3: np.ndarray, risen_T: np.ndarray) -> float:
     error = math.sqrt(left / turned)
     is_roll = left > max((0.15**2) * turned / len(yaw), math.radians(0.05) ** 2)
     return 0.0 if is_roll or error > math.radians(2.0) or abs(start) > math.radians(_MAX_TILT_DEG) else start
-
-
-def _noise_of_steps(flow: Flow, fit: Fit, sigma: float) -> np.ndarray:
-    """Noise of each step's tracks in pixels, from the inliers of the steps around it; at least half the clip's."""
-    square = (fit.error**2).sum(1)
-    near = square < (3 * sigma) ** 2
-    total, count = (window_sum(np.bincount(flow.step, weight, flow.steps), 2) for weight in (square * near, near))
-    return np.maximum(np.sqrt(total / np.maximum(2 * count, 1)), 0.5 * sigma)
-
-
-def _standard_error(variance_T: np.ndarray, noise_T: np.ndarray, sigma: float, lens: Lens) -> np.ndarray:
-    """Degrees: the adjustment's own, scaled to the noise at hand, and a floor in pixels."""
-    own = _SE_SCALE * np.sqrt(np.maximum(variance_T, 0)) * noise_T / sigma
-    return np.degrees(np.hypot(own, _SE_FLOOR_PX * noise_T / lens.fx))
-
-
-def _doubt(confidence_T: np.ndarray) -> np.ndarray:
-    """Factor of the standard errors: where much disagrees around a step, the adjustment may have the wrong solution.
-
-    Fitted on 52 recordings of both recorders: there 75 percent of the yaw errors lie within one, 90 within two.
-    """
-    around_T = window_sum(confidence_T, 4) / window_sum(np.ones_like(confidence_T), 4)
-    return np.exp(_SE_DOUBT * (_SE_SURE - around_T))
-
-
-def _unseen_se(flow: Flow, variance_T: np.ndarray) -> np.ndarray:
-    """Degrees for steps with hardly a track: at least 2; 180 where nothing is seen before or after them."""
-    seen = np.flatnonzero(flow.count >= MIN_TRACKS)
-    inside = np.zeros(flow.steps, bool)
-    if len(seen):
-        inside[seen[0]:seen[-1] + 1] = True
-    return np.where(inside, np.maximum(2.0, np.degrees(np.sqrt(np.maximum(variance_T, 0)))), 180.0)
-
-
-def _travel_se(shift_T3: np.ndarray, covariance_T66: np.ndarray, noise_T: np.ndarray, sigma: float) -> np.ndarray:
-    """Degrees by which the direction of travel may be off, NaN where there is none."""
-    length = np.linalg.norm(shift_T3, axis=1)
-    unit = shift_T3 / np.maximum(length, 1e-12)[:, None]
-    across = np.eye(3) - unit[:, :, None] * unit[:, None, :]
-    variance = np.einsum("tij,tjk,tki->t", across, covariance_T66[:, 3:, 3:], across) / 2
-    angle = _SE_SCALE * np.sqrt(np.maximum(variance, 0)) * noise_T / sigma / np.maximum(length, 1e-12)
-    return np.where(length > 1e-9, np.degrees(np.minimum(angle, math.pi / 2)), np.nan)

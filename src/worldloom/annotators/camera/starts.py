@@ -23,6 +23,8 @@ _LARGEST_FIX = math.radians(4.0)
 _BAD_COST, _FEW = 1.5, 40             # mean cost of an observation (about 0.9 for noise alone); tracks
 _MOST_NOISE_PX = 0.6                  # what is left beyond that is no noise: turning does not explain the tracks
 _ALIKE, _JERK_DEG = 20.0, 0.5         # tracks that count for one; change of the turn from step to step
+_LOOKING, _JUMP = 0.008, 10           # rise of the horizon in a step, in units of fy; steps around it
+RIVAL = 3.0
 _WORTH = 1.0                          # what must be less against another start around a step
 
 
@@ -73,14 +75,22 @@ def first_start(flow: Flow, tracks: Tracks, turns: Steps, still_T: np.ndarray, p
 
 
 def repaired(flow: Flow, tracks: Tracks, lens, fit: Fit, still_T: np.ndarray, kept_N: np.ndarray,
-             size: tuple[int, ...]) -> Fit:
-    """The fit, with bad parts replaced by what other starts give, where that explains the tracks better."""
-    for start in (_level, partial(_posed, size=size), _swept, _bridged):
+             size: tuple[int, ...]) -> tuple[Fit, np.ndarray]:
+    """The fit, with bad parts replaced by what other starts give, where that explains the tracks better.
+
+    With it how far the turns (T, 2: about x, or the horizon's step; about y) are in doubt, in radians: what the
+    solutions left aside differ by, the less the worse they explain the tracks.
+    """
+    rivals: list[Fit] = []
+    starts = (_level, partial(_posed, size=size), _swept, _bridged)
+    for start in (_unpitched, *starts) if flow.is_shear else starts:
         sigma = bundle.noise_px(fit.error)
         few = flow.count < _FEW
         bad = (few | (_mean_cost(flow, fit, sigma) > _BAD_COST)) & ~(still_T & ~few)
+        if start is _unpitched:
+            bad = _grown(np.abs(fit.steps.sink) > _LOOKING, _JUMP) & ~still_T
         if bad.mean() < 0.01:
-            break
+            continue
         zone = _grown(bad, 4)
         other = start(flow, tracks, fit.steps, zone if start is _level else bad)
         other.shift[still_T] = 0
@@ -89,8 +99,20 @@ def repaired(flow: Flow, tracks: Tracks, lens, fit: Fit, still_T: np.ndarray, ke
         part = Flow(tracks, lens, kept_N & flow.touched(~held))
         bundle.set_nearness(part, other, part.touched(zone))
         other = bundle.adjust(part, other, still_T, sigma, rounds=6, from_px=max(1.0, 6 * sigma), held_T=held).steps
-        fit = _better(flow, fit, Fit.of(flow, other), sigma, ~held)
-    return fit
+        rivals += [fit, Fit.of(flow, other)]
+        fit = _better(flow, fit, rivals[-1], sigma, ~held)
+    return fit, _rivalry(flow, fit, rivals)
+
+
+def _rivalry(flow: Flow, fit: Fit, rivals: list[Fit]) -> np.ndarray:
+    sigma = bundle.noise_px(fit.error)
+    own, turn_T2 = window_sum(_burden(flow, fit, sigma), 4), fit.steps.rotvec(flow.is_shear)[:, :2]
+    doubt_T2 = np.zeros((flow.steps, 2))
+    for rival in rivals:
+        worse = np.maximum(window_sum(_burden(flow, rival, sigma), 4) - own, 0)
+        apart_T2 = np.abs(rival.steps.rotvec(flow.is_shear)[:, :2] - turn_T2)
+        doubt_T2 = np.maximum(doubt_T2, apart_T2 * np.exp(-worse / RIVAL)[:, None])
+    return doubt_T2
 
 
 def _better(flow: Flow, fit: Fit, other: Fit, sigma: float, zone_T: np.ndarray) -> Fit:
@@ -136,15 +158,31 @@ def _level(flow: Flow, tracks: Tracks, steps: Steps, zone_T: np.ndarray) -> Step
     """As if the camera did not turn: travel along a wall looks like a turn to every other start."""
     new = steps.copy()
     new.turn[zone_T], new.sink[zone_T] = np.eye(3), 0
+    _travel_of_turns(flow, tracks, new, zone_T)
+    return new
+
+
+def _unpitched(flow: Flow, tracks: Tracks, steps: Steps, zone_T: np.ndarray) -> Steps:
+    """As if the horizon stood still: beside a wall a jump shifts a sheared picture as a look up or down does."""
+    new = steps.copy()
+    new.sink[zone_T] = 0
+    _travel_of_turns(flow, tracks, new, zone_T)
+    return new
+
+
+def _travel_of_turns(flow: Flow, tracks: Tracks, steps: Steps, zone_T: np.ndarray) -> None:
+    """Set the shifts of the zone to what its turns leave."""
     for a in np.flatnonzero(zone_T)[::_EVERY]:
         last = min(a + 6, flow.steps)
         first = max(0, last - 6)
-        rays_a, rays_b = _rays(flow, tracks, new, first, last)
+        rays_a, rays_b = _rays(flow, tracks, steps, first, last)
         if len(rays_a) >= MIN_TRACKS:
-            t = travel_given_rotation(rays_a, rays_b, np.eye(3))
+            turn = _product(steps.turn[first:last])
+            t = travel_given_rotation(rays_a, rays_b, turn)
+            speed = _speed(rays_a, rays_b, turn, t) / (last - first)
             own = np.arange(a, min(a + _EVERY, flow.steps))
-            new.shift[own[zone_T[own]]] = t * _speed(rays_a, rays_b, np.eye(3), t) / (last - first)
-    return new
+            for step in own[zone_T[own]]:
+                steps.shift[step] = _product(steps.turn[step + 1:last]).T @ t * speed
 
 
 def _posed(flow: Flow, tracks: Tracks, steps: Steps, zone_T: np.ndarray, size: tuple[int, ...]) -> Steps:
