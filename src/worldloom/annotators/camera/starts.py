@@ -258,9 +258,8 @@ def _pair(a: int, steps: int, parallax_px: np.ndarray) -> tuple[int, int]:
 
 def _span(tracks: Tracks, a: int, steps: int) -> tuple[int, int]:
     """First and last frame around the steps from `a` on: up to 6 steps, fewer where fast turns leave few tracks."""
-    seen = tracks.seen_NL.sum(1)
     first, last = max(0, a - 1), min(a + _EVERY + 1, steps)
-    while last - first > 2 and np.count_nonzero((tracks.start_N <= first) & (tracks.start_N + seen >= last)) < _FEW:
+    while last - first > 2 and np.count_nonzero((tracks.start_N <= first) & (tracks.last_N >= last)) < _FEW:
         first, last = (first + 1, last) if first < a else (first, last - 1)
     return first, last
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 
 import cv2
 import numpy as np
@@ -42,10 +43,14 @@ class Tracks:
         """Steps whose both ends are known."""
         return np.isfinite(self.places_NK2[:, 1:, 0])
 
+    @cached_property
+    def last_N(self) -> np.ndarray:
+        """Last frame in which each point was seen."""
+        return self.start_N + self.seen_NL.sum(1)
+
     def between(self, first: int, last: int) -> tuple[np.ndarray, np.ndarray]:
         """Places (N, 2) in two frames of the points followed from one to the other."""
-        length = self.seen_NL.sum(1)
-        here = np.flatnonzero((self.start_N <= first) & (self.start_N + length >= last))
+        here = np.flatnonzero((self.start_N <= first) & (self.last_N >= last))
         return tuple(self.places_NK2[here, frame - self.start_N[here]] for frame in (first, last))
 
 
