@@ -1,5 +1,6 @@
 import json
 from fractions import Fraction
+from itertools import accumulate
 
 import av
 import cv2
@@ -412,3 +413,25 @@ def test_a_clip_of_a_few_frames_is_measured_too(walls, count):
     assert np.abs(motion.yaw_deg[1:] - 3.0).max() < 0.1 and len(motion.yaw_se_deg) == count
     walked = film(walls, LENS, np.zeros(count), position=np.arange(count)[:, None] * [0.05, 0.0, 0.1])
     assert len(odometry.estimate(walked, LENS, 17.5).length) == count
+
+
+@pytest.mark.parametrize("rolls", [True, False], ids=["by hand", "a game"])
+def test_roll_is_kept_where_the_camera_rolls_and_held_at_zero_else(rolls):
+    count = 40
+    swing = P.so3_exp(np.radians([[0.1 * np.cos(k), 0.3, 0.8 * np.sin(k / 3) * rolls] for k in range(count - 1)]))
+    facing = np.stack(list(accumulate([np.eye(3), *swing], np.matmul)))
+    rng, pieces = np.random.default_rng(0), []
+    for start in range(0, count - 1, 2):
+        steps = min(LIFE, count - 1 - start)
+        points = np.column_stack([rng.uniform(-0.8, 0.8, (60, 2)), np.ones(60)]) @ facing[start].T
+        path = np.full((60, LIFE + 1, 2), np.nan)
+        for k in range(steps + 1):
+            ray = points @ facing[start + k]
+            path[:, k] = ray[:, :2] / ray[:, 2:] * 160 + (160, 120) + rng.normal(0, 0.1, (60, 2))
+        pieces.append((np.full(60, start), path))
+    tracks = Tracks(*(np.concatenate(part) for part in zip(*pieces, strict=True)), count)
+    motion = odometry.of_tracks(tracks, LENS, (240, 320))
+    assert (motion.turn_T33 is not None) == rolls
+    found = odometry.integrate(motion, LENS)[:, :3, :3]
+    error = np.degrees(np.linalg.norm(P.so3_log(np.swapaxes(found, 1, 2) @ facing), axis=1))
+    assert error.max() < 0.5                              # the noise of 0.1 px adds up over 39 steps

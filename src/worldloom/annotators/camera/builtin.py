@@ -46,7 +46,7 @@ class Odometry:
             world_from_cam_T44=odometry.integrate(motion, lens), intrinsics_T4=intrinsics_T4(lens, len(gray_THW)),
             confidence=motion.confidence, yaw_se_deg=motion.yaw_se_deg, pitch_se_deg=motion.pitch_se_deg,
             travel_se_deg=motion.travel_se_deg,
-            parallax_px=motion.parallax_px, has_roll=False)
+            parallax_px=motion.parallax_px, has_roll=motion.turn_T33 is not None)
 
 
 def intrinsics_T4(lens: odometry.Lens, count: int) -> np.ndarray:

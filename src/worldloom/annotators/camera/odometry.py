@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from itertools import accumulate
 
 import numpy as np
 
@@ -22,12 +23,12 @@ from worldloom.annotators.camera.certainty import (
 from worldloom.annotators.camera.overlay import usable_mask
 from worldloom.annotators.camera.starts import MIN_TRACKS, first_start, hold_still, repaired
 from worldloom.annotators.camera.tracks import Tracks, follow_all
+from worldloom.annotators.camera.upright import upright
 from worldloom.dataengine.geometry import poses as P
 from worldloom.dataengine.geometry.smooth import hampel
 from worldloom.schemas import DataError
 
 _SPIKE_DEG = 0.23                     # a step this far off its neighbours is not believed where its tracks are poor
-_MAX_TILT_DEG = 45.0                  # of the first frame
 
 
 @dataclass(frozen=True)
@@ -61,6 +62,7 @@ class Motion:
     travel_se_deg: np.ndarray         # of the direction; NaN where there is none
     length: np.ndarray                # of the travel, in median scene depths of the clip
     start_elevation_deg: float        # of frame 0, where the camera's turns show it; else 0
+    turn_T33: np.ndarray | None       # of a camera that rolls: axes of frame t + 1 in those of frame t, for T - 1 steps
 
 
 def estimate(gray_THW: np.ndarray, lens: Lens, fps: float, mask_HW: np.ndarray | None = None) -> Motion:
@@ -86,13 +88,15 @@ def of_tracks(tracks: Tracks, lens: Lens, size: tuple[int, ...], overlay_share: 
 
 
 def integrate(motion: Motion, lens: Lens) -> np.ndarray:
-    """Poses (T, 4, 4) from the first frame, taken at the origin with heading 0; roll is held at 0.
+    """Poses (T, 4, 4) from the first frame, taken at the origin with heading 0; a camera that never rolls is held so.
 
     One unit of translation is the median scene depth: lengths compare within a clip only.
     """
     heading = np.cumsum(motion.yaw_deg)
     elevation = np.clip(motion.start_elevation_deg + np.cumsum(motion.pitch_deg), -85.0, 85.0)
     rotation_T33 = P.look(heading, elevation)
+    if motion.turn_T33 is not None:
+        rotation_T33 = np.stack(list(accumulate([rotation_T33[0], *motion.turn_T33], np.matmul)))
     before = P.look(heading, np.zeros_like(elevation)) if lens.model == "yshear" else rotation_T33
     step_T3 = np.zeros((len(heading), 3))
     step_T3[1:] = (before[:-1] @ motion.direction_T3[1:, :, None])[:, :, 0] * motion.length[1:, None]
@@ -124,12 +128,13 @@ def _motion(flow: Flow, fit: Fit, doubt_T2: np.ndarray, still_T: np.ndarray, par
     covariance_T66 = bundle.covariances(flow, fit, still_T, sigma)
     trust = flow.sums((bundle.robust_cost(fit.error, sigma) < 1.5).astype(float)) / np.maximum(flow.count, 1)
     poor = (trust < 0.5) | (flow.count < 40)
-    start, yaw, pitch, up_T3 = _angles(flow, fit.steps, poor)
+    turned = upright(flow, fit.steps, poor)
     noise_T = noise_of_steps(flow, fit, sigma) / sigma
     confidence = trust * np.clip(flow.count / 60, 0, 1)
-    yaw_variance = np.einsum("ti,tij,tj->t", up_T3, covariance_T66[:, :3, :3], up_T3)
+    yaw_variance = np.einsum("ti,tij,tj->t", turned.vertical_T3, covariance_T66[:, :3, :3], turned.vertical_T3)
     angles, errors = [], []
-    for angle_T, variance_T, axis in ((yaw, yaw_variance, 1), (pitch, covariance_T66[:, 0, 0], 0)):
+    for angle_T, variance_T, axis in ((turned.yaw_deg, yaw_variance, 1),
+                                      (turned.pitch_deg, covariance_T66[:, 0, 0], 0)):
         smooth_T = np.where(poor, hampel(angle_T, floor=_SPIKE_DEG), angle_T)
         angles.append(_from_rest(smooth_T))
         error_T = turn_error_deg(angle_T, variance_T * noise_T**2, confidence, np.degrees(doubt_T2[:, axis]))
@@ -145,49 +150,9 @@ def _motion(flow: Flow, fit: Fit, doubt_T2: np.ndarray, still_T: np.ndarray, par
         parallax_px=_from_rest(np.where(still_T, 0.0, parallax_px)), confidence=confidence,
         tracks=_from_rest(flow.count), overlay_share=overlay_share,
         travel_se_deg=np.concatenate([[np.nan], travel_error_deg(fit.steps.shift, covariance_T66, noise_T)]),
-        length=_from_rest(length), start_elevation_deg=math.degrees(start))
+        length=_from_rest(length), start_elevation_deg=math.degrees(turned.start),
+        turn_T33=np.swapaxes(fit.steps.turn, 1, 2) if turned.rolls else None)
 
 
 def _from_rest(values_T: np.ndarray) -> np.ndarray:
     return np.concatenate([np.zeros_like(values_T[:1]), values_T])
-
-
-def _angles(flow: Flow, steps: Steps, poor_T: np.ndarray) -> tuple[float, np.ndarray, np.ndarray, np.ndarray]:
-    """(elevation of frame 0 in radians, yaw and pitch steps in degrees, the vertical in each camera (T, 3)).
-
-    Pitch of poorly tracked steps is left out of the vertical: one wrong step would tilt all that follow.
-    """
-    turn_T3 = -steps.rotvec(flow.is_shear)
-    if flow.is_shear:
-        elevation = np.arctan(_between_good(steps.horizon(), poor_T))
-        return 0.0, np.degrees(turn_T3[:, 1]), np.degrees(np.diff(elevation)), np.tile([0.0, 1.0, 0.0], (flow.steps, 1))
-    rise_T = np.where(poor_T, 0.0, turn_T3[:, 0])
-    risen = np.cumsum(rise_T) - rise_T / 2
-    start = _start_elevation(turn_T3, risen)
-    elevation = np.clip(start + risen, -1.4, 1.4)
-    vertical_T3 = np.stack([np.zeros(flow.steps), np.cos(elevation), -np.sin(elevation)], 1)
-    return start, np.degrees((turn_T3 * vertical_T3).sum(1)), np.degrees(turn_T3[:, 0]), vertical_T3
-
-
-def _between_good(horizon: np.ndarray, poor_T: np.ndarray) -> np.ndarray:
-    """The horizon (T + 1,), interpolated over poorly tracked steps: the frames on both sides show it well."""
-    is_inside = np.concatenate([[False], poor_T]) & np.concatenate([poor_T, [True]])
-    good = np.flatnonzero(~is_inside)
-    return np.interp(np.arange(len(horizon)), good, horizon[good]) if len(good) else horizon
-
-
-def _start_elevation(turn_T3: np.ndarray, risen_T: np.ndarray) -> float:
-    """Elevation of the first frame in radians, for a camera that never rolls: a tilted one sees its yaw as part roll.
-
-    0 where the clip turns too little to tell, or where what is left is roll after all.
-    """
-    yaw = turn_T3[:, 1] * np.cos(risen_T) - turn_T3[:, 2] * np.sin(risen_T)
-    roll = turn_T3[:, 2] * np.cos(risen_T) + turn_T3[:, 1] * np.sin(risen_T)
-    turned = float(yaw @ yaw)
-    if turned < math.radians(5.0) ** 2:
-        return 0.0
-    start = math.atan(-float(yaw @ roll) / turned)
-    left = float(np.mean((roll * math.cos(start) + yaw * math.sin(start)) ** 2))
-    error = math.sqrt(left / turned)
-    is_roll = left > max((0.15**2) * turned / len(yaw), math.radians(0.05) ** 2)
-    return 0.0 if is_roll or error > math.radians(2.0) or abs(start) > math.radians(_MAX_TILT_DEG) else start
