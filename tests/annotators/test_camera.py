@@ -272,6 +272,17 @@ def test_the_camera_stage_measures_a_coded_clip_with_the_declared_lens(tmp_path,
     assert not run(CameraStage(CameraParams(find_focal=False)), tmp_path, item).is_calibrated
 
 
+@pytest.mark.parametrize("camera_model", ["pinhole", None], ids=["model declared", "model left out"])
+def test_a_declared_view_follows_crop_and_scale_with_or_without_a_model(tmp_path, walls, camera_model):
+    write_clip(tmp_path / "clip.mp4", film(walls, LENS, 3.0 * np.arange(10)))
+    clip = clip_row(range(0, 20, 2), scale=0.5, crop=(40.0, 10.0))
+    params = CameraParams(declared={"s": {"hfov_deg": 90.0, "camera_model": camera_model}})
+    camera = run(CameraStage(params), tmp_path, {"clip": clip, "video": video_row(20, None)})
+    wanted = [80, 80, 0.5 * (160 - 40) - 0.5, 0.5 * (120 - 10) - 0.5]
+    assert camera.camera_model == "pinhole" and camera.focal_source == "declared" and camera.is_calibrated
+    assert camera.intrinsics_T4[0].tolist() == pytest.approx(wanted)
+
+
 def test_intent_is_the_key_applied_on_the_way_into_each_frame(tmp_path):
     press = np.zeros(40, np.int8)
     press[4:9] = 1                                        # applied between source frames 4 and 9

@@ -412,12 +412,13 @@ def test_weights_that_cannot_be_had_stop_the_run(tmp_path):
 def test_the_pixels_tell_parallax_and_trust_of_poses_that_have_none(tour):
     pictures, true = tour[0][:14], tour[1][:14]
     lens_T4 = np.tile([160.0, 160, 160, 120], (14, 1))
-    parallax, trust = evidence(pictures, true, lens_T4, 17.5)
+    everywhere = np.full(pictures.shape[1:], 255, np.uint8)
+    parallax, trust = evidence(pictures, true, lens_T4, everywhere)
     assert (trust[1:] > 0.8).all() and 0.3 < np.median(parallax[1:]) < 20 and parallax[0] == 0
     wrong = P.compose(P.look(P.heading_deg(true) + 3.0 * np.arange(14), P.elevation_deg(true)), true[:, :3, 3])
-    assert (evidence(pictures, wrong, lens_T4, 17.5)[1][1:] < 0.3).all()
+    assert (evidence(pictures, wrong, lens_T4, everywhere)[1][1:] < 0.3).all()
     turning = P.compose(true[:, :3, :3], np.zeros((14, 3)))
-    assert np.median(evidence(pictures, turning, lens_T4, 17.5)[1][1:]) < np.median(trust[1:])
+    assert np.median(evidence(pictures, turning, lens_T4, everywhere)[1][1:]) < np.median(trust[1:])
 
 
 def test_long_odometry_in_windows_stays_close_to_odometry_at_once(tour):

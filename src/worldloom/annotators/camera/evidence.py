@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from worldloom.annotators.camera.overlay import usable_mask
 from worldloom.annotators.camera.tracks import follow
 from worldloom.dataengine.geometry import poses as P
 
@@ -18,9 +17,11 @@ _CORNERS = 250
 
 
 def evidence(gray_THW: np.ndarray, world_from_cam_T44: np.ndarray, intrinsics_T4: np.ndarray,
-             fps: float) -> tuple[np.ndarray, np.ndarray]:
-    """Parallax in pixels and trust from 0 to 1 of each step (T,); index 0 is at rest: 0 and 1."""
-    mask_HW = usable_mask(gray_THW, fps=fps)
+             mask_HW: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Parallax in pixels and trust from 0 to 1 of each step (T,); index 0 is at rest: 0 and 1.
+
+    `mask_HW` is of `overlay.usable_mask`.
+    """
     count = len(gray_THW)
     parallax, trust = np.zeros(count), np.ones(count)
     near_px = _NEAR_PX * gray_THW.shape[2] / 320

@@ -45,12 +45,13 @@ class Sfm:
             DataError: the lens is no pinhole, or too few keyframes can be placed.
         """
         lens, gray_THW, fps = pinhole(lens, self.name), footage.gray(), footage.clip.fps
-        return in_windows(lambda part: self._track(gray_THW[part], lens, fps), len(gray_THW), self.params.windows)
+        return in_windows(lambda part: self._track(gray_THW[part], lens, fps, footage.mask_HW), len(gray_THW),
+                          self.params.windows)
 
-    def _track(self, gray_THW: np.ndarray, lens: odometry.Lens | None, fps: float) -> Track:
+    def _track(self, gray_THW: np.ndarray, lens: odometry.Lens | None, fps: float, mask_HW: np.ndarray) -> Track:
         keys = keyframes(len(gray_THW), self.params.every_frames)
         model = reconstruct(gray_THW[keys], lens, self.params)
-        motion = odometry.estimate(gray_THW, model.lens, fps)
+        motion = odometry.estimate(gray_THW, model.lens, fps, mask_HW)
         chain_T44 = odometry.integrate(motion, model.lens)
         keys = keys[model.places_K]
         _check_travel(motion.parallax_px[keys[0]:keys[-1] + 1])

@@ -123,14 +123,26 @@ class CameraStage:
         said, clip, video = self.params.of_source(footage.clip.source_id), footage.clip, footage.video
         if said.hfov_deg is None and not is_needed:
             return KnownLens(None)
-        if self.params.find_focal and (said.hfov_deg is None or (said.camera_model is None and is_needed)):
+        if said.hfov_deg is None and self.params.find_focal:
             return _found_lens(footage, said)
         fx = video.width / 2 / math.tan(math.radians((said.hfov_deg or ASSUMED_HFOV_DEG) / 2))
         share = 0.5 if said.horizon_share is None else said.horizon_share
         shown = Lens(fx, fx * (said.fy_over_fx or 1.0), (video.width - 1) / 2, video.height * share - 0.5,
                      said.camera_model or "pinhole")
-        known = said.hfov_deg is not None
-        return KnownLens(to_clip(shown, clip), "declared" if known else "assumed", None, known)
+        lens, known = to_clip(shown, clip), said.hfov_deg is not None
+        if known and said.camera_model is None and is_needed and self.params.find_focal:
+            return _with_found_model(footage, said, lens)
+        return KnownLens(lens, "declared" if known else "assumed", None, known)
+
+
+def _with_found_model(footage: Footage, said: Calibration, lens: Lens) -> KnownLens:
+    """The declared pinhole lens, unless the clip's turns show that the pictures are sheared."""
+    from dataclasses import replace
+
+    found = _found_lens(footage, said)
+    if found.lens is not None and found.lens.model != lens.model:
+        return replace(found, lens=replace(found.lens, fx=lens.fx, cx=lens.cx))
+    return KnownLens(lens, "declared", None, True, found.detail)
 
 
 def _found_lens(footage: Footage, said: Calibration) -> KnownLens:
@@ -240,7 +252,7 @@ def _checked(track: Track, footage: Footage, known: KnownLens) -> Track:
                         is_calibrated=known.is_calibrated)
     if footage.gray_THW is not None and np.isnan(track.parallax_px[1:]).all():
         from worldloom.annotators.camera.evidence import evidence
-        parallax, trust = evidence(footage.gray_THW, track.world_from_cam_T44, track.intrinsics_T4, footage.clip.fps)
+        parallax, trust = evidence(footage.gray_THW, track.world_from_cam_T44, track.intrinsics_T4, footage.mask_HW)
         track = replace(track, parallax_px=parallax, confidence=np.minimum(track.confidence, trust))
     return track
 

@@ -24,7 +24,7 @@ _BAD_COST, _FEW = 1.5, 40             # mean cost of an observation (about 0.9 f
 _MOST_NOISE_PX = 0.6                  # what is left beyond that is no noise: turning does not explain the tracks
 _ALIKE, _JERK_DEG = 20.0, 0.5         # tracks that count for one; change of the turn from step to step
 _LOOKING, _JUMP = 0.008, 10           # rise of the horizon in a step, in units of fy; steps around it
-RIVAL = 3.0
+_RIVAL = 3.0                          # burden by which a rival solution counts for a third
 _WORTH = 1.0                          # what must be less against another start around a step
 
 
@@ -111,14 +111,14 @@ def _rivalry(flow: Flow, fit: Fit, rivals: list[Fit]) -> np.ndarray:
     for rival in rivals:
         worse = np.maximum(window_sum(_burden(flow, rival, sigma), 4) - own, 0)
         apart_T2 = np.abs(rival.steps.rotvec(flow.is_shear)[:, :2] - turn_T2)
-        doubt_T2 = np.maximum(doubt_T2, apart_T2 * np.exp(-worse / RIVAL)[:, None])
+        doubt_T2 = np.maximum(doubt_T2, apart_T2 * np.exp(-worse / _RIVAL)[:, None])
     return doubt_T2
 
 
 def _better(flow: Flow, fit: Fit, other: Fit, sigma: float, zone_T: np.ndarray) -> Fit:
     """The fit with those parts of the other that explain the tracks better, each judged alone."""
-    gain = window_sum(_burden(flow, fit, sigma) - _burden(flow, other, sigma), 4)
-    least = float(_burden(flow, fit, sigma).sum())
+    burden_T = _burden(flow, fit, sigma)
+    gain, least = window_sum(burden_T - _burden(flow, other, sigma), 4), float(burden_T.sum())
     for first, last in _runs((gain > _WORTH) & zone_T):
         taken = np.zeros(flow.steps, bool)
         taken[first:last] = True
