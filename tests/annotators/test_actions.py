@@ -1,4 +1,5 @@
 import dataclasses
+import json
 
 import numpy as np
 import pytest
@@ -6,7 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from worldloom.annotators.actions import grammar, latents
-from worldloom.annotators.actions.label import Keys, label
+from worldloom.annotators.actions.jitter import white_noise_deg
+from worldloom.annotators.actions.keys import Keys
+from worldloom.annotators.actions.label import label
 from worldloom.annotators.actions.stage import ActionParams, ActionStage
 from worldloom.dataengine.geometry import poses as P
 from worldloom.dataengine.stage import Context
@@ -234,21 +237,21 @@ def test_mirroring_what_is_seen_flips_lateral_alone(steps):
     np.testing.assert_array_equal(mirrored.lateral, flipped)
 
 
-def labelled(track, tmp_path, *, declared="uncertain"):
-    """The action row of a track by the stage, of a video of source s without a pose file."""
+def labelled(track, tmp_path, *, declared="uncertain", sidecar=None, **params):
+    """The action row of a track by the stage, of a video in tmp_path, as a rule without a pose file."""
     count = track.num_frames
     video = Video(
         video_id="v", source_id="s", name="walk.mp4", bytes=1, container="mp4", codec="h264", pix_fmt="yuv420p",
         stream_index=0, width=320, height=240, rotation_deg=0, sample_aspect_ratio=1.0, num_frames=count,
         header_frames=count, start_s=0.0, duration_s=count / 24, fps=24.0, is_variable_rate=False, is_interlaced=False,
-        backend="pyav", notes=[], sidecar=None)
+        backend="pyav", notes=[], sidecar=sidecar)
     clip = Clip(
         clip_id="c", video_id="v", source_id="s", start_frame=0, stop_frame=count, start_s=0.0, stop_s=count / 24,
         num_frames=count, fps=24.0, width=320, height=240, source_frames=list(range(count)),
         frame_times_s=[i / 24 for i in range(count)], scale_x=1.0, scale_y=1.0, crop_x_px=0.0, crop_y_px=0.0,
         media="c.mp4", media_bytes=1, media_sha256="0", cut_by="start", split="train")
-    stage = ActionStage(ActionParams(declared={"s": declared} if declared != "uncertain" else {}))
-    stage.setup(Context(corpus=tmp_path))
+    stage = ActionStage(ActionParams(declared={"s": declared} if declared != "uncertain" else {}, **params))
+    stage.setup(Context(corpus=tmp_path, locations={"s": tmp_path}))
     return next(stage.process({"camera": track, "clip": clip, "video": video}))
 
 
@@ -256,6 +259,65 @@ def test_the_perspective_is_what_the_source_declares_and_else_what_the_pixels_sh
     track = dataclasses.replace(estimated(np.zeros(12), np.full(12, 1.0)), perspective_seen="tps")
     assert labelled(track, tmp_path).perspective == "tps"
     assert labelled(track, tmp_path, declared="fps").perspective == "fps"
+
+
+def write_poses(folder, track, **facts):
+    """A pose file with a camera's poses, and what it says besides."""
+    poses = np.asarray(track.world_from_cam_T44).reshape(-1, 16)
+    document = {"convention": "c2w/opencv/matrix", "unit_m": 1.0, "poses": poses.tolist(), **facts}
+    (folder / "walk.poses.json").write_text(json.dumps(document))
+    return "walk.poses.json"
+
+
+def wall_ahead():
+    """24 frames a second: a walk ahead that a wall ends at frame 20, W held all the way from the step into frame 1."""
+    ahead = np.minimum(np.arange(40), 19) * 1.5 / 24
+    return camera(np.zeros(40), position=ahead[:, None] * np.array([0, 0, 1.0])), [1] * 39 + [0]
+
+
+@pytest.mark.parametrize("source", ["file", "estimated"])
+def test_keys_of_a_pose_file_tell_blocked_beside_given_and_beside_estimated_poses(tmp_path, source):
+    track, press = wall_ahead()
+    size = np.where(np.arange(40) < 20, 2.0, 0.02)
+    seen = estimated(np.zeros(40), size) if source == "estimated" else dataclasses.replace(track, pose_source="file")
+    file = write_poses(tmp_path, track, keys={"longitudinal": press, "lateral": [0] * 40})
+    action = labelled(seen, tmp_path, sidecar=file)
+    assert action.intent_longitudinal.tolist() == [0] + [1] * 39 and not action.intent_lateral.any()
+    assert action.blocked[24:].all() and not action.blocked[:16].any() and not action.residual.any()
+    released = labelled(seen, tmp_path, sidecar=write_poses(tmp_path, track, keys={"lateral": [0] * 40}))
+    assert released.residual[2:16].all() and not released.blocked.any()
+    assert labelled(seen, tmp_path, sidecar=file, use_keys=False).intent_longitudinal is None
+    assert labelled(seen, tmp_path, sidecar=write_poses(tmp_path, track)).blocked is None
+
+
+def test_keys_with_times_are_held_from_their_time_on(tmp_path):
+    track, _ = wall_ahead()
+    times = (np.arange(9) * 0.25).tolist()                                    # every sixth frame
+    keys = {"longitudinal": [1, 1, 0, -1, 0, 0, 0, 0, 0], "jump": [0, 0, 1, 0, 0, 0, 0, 0, 0]}
+    file = write_poses(tmp_path, camera(np.zeros(9)), times_s=times, keys=keys)
+    action = labelled(dataclasses.replace(track, pose_source="file"), tmp_path, sidecar=file)
+    assert action.intent_longitudinal.tolist() == [0] + [1] * 12 + [0] * 6 + [-1] * 6 + [0] * 15
+
+
+def test_jumps_of_poses_whose_keys_say_nothing_of_them_are_read_from_the_poses(tmp_path):
+    track, in_air = arc(9.81)
+    file = write_poses(tmp_path, track, keys={"longitudinal": [1] * 40})
+    keyed, plain = labelled(track, tmp_path, sidecar=file), labelled(track, tmp_path)
+    assert keyed.jump.tolist() == plain.jump.tolist() and keyed.intent_longitudinal is not None
+    both = {"longitudinal": [1] * 40, "jump": [0] * 5 + [1] + [0] * 34, "on_ground": (~in_air).astype(int).tolist()}
+    recorded = labelled(track, tmp_path, sidecar=write_poses(tmp_path, track, keys=both))
+    assert recorded.jump.tolist() == in_air.astype(int).tolist()
+
+
+@pytest.mark.parametrize(("keys", "said"), [
+    ({"longitudinal": [1] * 39}, "39 key rows for a video of 40 frames"),
+    ({"longitudinal": [1] * 40, "lateral": [0] * 3}, "3 lateral keys where 40 are wanted"),
+    ({"longitudinal": ["w"] * 40}, "longitudinal .*wanted a list of numbers"),
+    (["w"], "wanted a list for each of longitudinal")], ids=["short", "uneven", "words", "list"])
+def test_keys_that_do_not_fit_are_refused(tmp_path, keys, said):
+    seen = estimated(np.zeros(40), np.full(40, 2.0))
+    with pytest.raises(DataError, match=said):
+        labelled(seen, tmp_path, sidecar=write_poses(tmp_path, wall_ahead()[0], keys=keys))
 
 
 def arc(gravity):
@@ -374,6 +436,60 @@ def test_a_latent_takes_what_uncertain_frames_cannot_change_and_else_is_uncertai
     rows, certain = latents.per_latent(action)
     assert rows[:, 2].tolist() == [0, 1, 0] and certain[:, 2].tolist() == [True, True, False]
     assert rows[:, 4].tolist() == [1, 1, 1] and certain[:, 4].all()
+
+
+def shaken(noise_deg, count=120, seed=0, source="file"):
+    """A hand-held look around, each pose of its file off by itself; and the headings and elevations of the camera."""
+    rng, time = np.random.default_rng(seed), np.arange(count) / FPS
+    heading, elevation = 40 * np.sin(1.1 * time) + 3 * np.sin(5 * time), 10 * np.sin(0.9 * time)
+    off = P.so3_exp(np.radians(rng.normal(0, noise_deg, (count, 3))))
+    track = camera(heading, elevation, rotation=P.look(heading, elevation) @ off)
+    return dataclasses.replace(track, pose_source=source), heading, elevation
+
+
+def test_turns_of_poses_that_shake_by_themselves_are_smoothed_and_say_how_sure_they_are():
+    track, heading, elevation = shaken(0.2)
+    before = track.world_from_cam_T44.copy()
+    raw, steady = label(dataclasses.replace(track, pose_source="engine"), FPS), label(track, FPS)
+    for name, angle in (("yaw_deg", heading), ("pitch_deg", elevation)):
+        errors = [np.sqrt(np.mean((getattr(a, name)[1:] - np.diff(angle)) ** 2)) for a in (raw, steady)]
+        assert errors[1] < 0.6 * errors[0], name
+    assert steady.yaw_se_deg == pytest.approx(0.2, rel=0.3) and not raw.yaw_se_deg.any()
+    np.testing.assert_array_equal(track.world_from_cam_T44, before)               # the camera row keeps its poses
+
+
+def test_smoothed_turns_have_no_lag():
+    track, _, _ = shaken(0.2)
+    back = dataclasses.replace(track, world_from_cam_T44=track.world_from_cam_T44[::-1])
+    forth, back = label(track, FPS), label(back, FPS)
+    np.testing.assert_allclose(back.yaw_deg[1:], -forth.yaw_deg[:0:-1], atol=1e-5)
+    np.testing.assert_allclose(back.pitch_deg[1:], -forth.pitch_deg[:0:-1], atol=1e-5)
+
+
+@pytest.mark.parametrize("noise_deg", [0.0, 0.03])
+def test_poses_with_little_noise_and_steady_turns_are_labelled_as_they_are(noise_deg):
+    track, _, _ = shaken(noise_deg)
+    as_given = label(dataclasses.replace(track, pose_source="engine"), FPS)
+    np.testing.assert_array_equal(label(track, FPS).yaw_deg, as_given.yaw_deg)
+    steady = dataclasses.replace(camera(np.arange(60) * 3.0), pose_source="file")
+    np.testing.assert_allclose(label(steady, FPS).yaw_deg[1:], 3.0, atol=1e-5)
+
+
+def test_a_steady_turn_beneath_the_noise_keeps_its_rate():
+    turning = camera(np.arange(120) * 2.0)
+    off = P.so3_exp(np.radians(np.random.default_rng(1).normal(0, 0.2, (120, 3))))
+    poses = P.compose(np.asarray(turning.world_from_cam_T44).reshape(-1, 4, 4)[:, :3, :3] @ off, np.zeros((120, 3)))
+    action = label(dataclasses.replace(turning, world_from_cam_T44=poses.reshape(-1, 16), pose_source="file"), FPS)
+    assert action.yaw_se_deg[1] > 0 and action.yaw_deg[5:-5].mean() == pytest.approx(2.0, abs=0.01)
+
+
+def test_a_hand_that_shakes_is_no_noise_of_the_poses():
+    shake = np.convolve(np.random.default_rng(2).normal(0, 1.0, 210), np.hanning(13)[1:-1] / 6, "valid")
+    for count in (20, 200):                                # and of 20 poses nothing can be said
+        noise_3, is_noise = white_noise_deg(P.look(np.arange(count) * 1.0 + shake[:count], 0 * shake[:count]))
+        assert not is_noise
+    found, is_noise = white_noise_deg(P.so3_exp(np.radians(np.random.default_rng(3).normal(0, 0.2, (400, 3)))))
+    assert is_noise and found == pytest.approx(0.2, rel=0.15)
 
 
 @pytest.mark.parametrize("text", ["w+right-8,s-4", "wa+left+up+space-3", "none-12", "space-1,sd+down-2"])

@@ -5,14 +5,23 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
+import cv2
 import numpy as np
 import pytest
 from test_camera import LENS, SHEAR, clip_row, film, walls  # noqa: F401
 
-from worldloom.annotators.actions.audit import AXES, AuditStage, at_most, audit
+from worldloom.annotators.actions.audit import AXES, AuditStage, at_most, audit, judge, measured
 from worldloom.annotators.actions.audit_picture import Audited, Shot, draw, frames_to_show
 from worldloom.annotators.actions.consistency import consistency
-from worldloom.annotators.actions.flow_check import FlowMeter, View, cone, turned, unexplained_px
+from worldloom.annotators.actions.flow_check import (
+    Flow,
+    FlowMeter,
+    View,
+    cone,
+    turned,
+    unexplained_px,
+    without_static,
+)
 from worldloom.annotators.actions.label import label
 from worldloom.dataengine.geometry import poses as P
 from worldloom.dataengine.record.truth import read_truth, sidecar_path
@@ -92,6 +101,16 @@ def test_a_flipped_sign_is_found_on_its_axis(walked, axis, flip):
     assert len(found.worst_frames) == 8 and wrong[:, found.worst_frames].any(0).all()
 
 
+def test_labels_five_frames_late_agree_clearly_less(walked):
+    frames, camera, action = walked
+    steps, clip = measured(frames, FPS), clip_of(len(frames))
+    shares = []
+    for labels in (action, late(action, 5)):
+        checks = np.stack([getattr(judge(steps, frames.shape[1:], camera, labels, clip), f"{a}_check") for a in AXES])
+        shares.append((checks == 1).sum() / (checks != 2).sum())
+    assert shares[0] >= 0.95 and shares[1] < shares[0] - 0.1
+
+
 def test_a_flipped_look_is_found(walls):  # noqa: F811
     elevation = 12 * np.sin(np.arange(40) / 5)
     camera = camera_row(P.compose(P.look(np.zeros(40), elevation), np.zeros((40, 3))), LENS)
@@ -159,6 +178,52 @@ def test_flow_of_a_turn_is_explained_by_that_turn_alone(walls):  # noqa: F811
     assert unexplained_px(flow, turned(flow, before, after, 3.0), after, nowhere) < 0.4
     assert unexplained_px(flow, turned(flow, before, after, 0.0), after, nowhere) > 4
     assert np.abs(turned(flow, before, after, 3.0) - flow.b_N2).mean() < 0.4
+
+
+def striped(shift_px=0.0, height=240, width=320):
+    """Bright level stripes with the noise of a codec that does not move, beside a rough wall that is moved right."""
+    rng, (x, y) = np.random.default_rng(3), np.meshgrid(np.arange(width), np.arange(height))
+    wall = cv2.resize(rng.integers(40, 200, (60, 80)).astype(np.float32), (width, height))
+    wall = cv2.warpAffine(wall, np.float32([[1, 0, shift_px], [0, 1, 0]]), (width, height), borderMode=cv2.BORDER_WRAP)
+    stripes = 60 + 120 * (y // 6 % 2) + cv2.GaussianBlur(rng.normal(0, 20, (height, width)), (5, 5), 0)
+    return np.where(x < width // 2, wall, stripes).astype(np.uint8)
+
+
+def test_flow_along_an_edge_is_not_held_against_a_turn():
+    a, b = striped(), striped(-6.0)
+    flow = FlowMeter(np.full(a.shape, 255, np.uint8)).between(a, b)
+    on_stripes, on_wall = flow.a_N2[:, 0] > 176, flow.a_N2[:, 0] < 144
+    assert on_stripes.sum() > 30 and np.median(flow.moved_N2[on_stripes, 0]) > -3      # the flow there is wrong
+    assert np.mean(np.abs(flow.across_N2[on_stripes, 1]) > 0.99) > 0.9 and flow.across_N2[on_wall].any(1).mean() < 0.3
+    turned_N2 = flow.a_N2 + [-6.0, 0.0]
+    level = View(np.array([160.0, 160, 159.5, 119.5]), "pinhole", 0.0, 0.0)
+    assert unexplained_px(flow, turned_N2, level, np.zeros((1, 3))) < 0.3
+    known_everywhere = Flow(flow.a_N2, flow.b_N2, 0 * flow.across_N2)
+    assert unexplained_px(known_everywhere, turned_N2, level, np.zeros((1, 3))) > 1
+
+
+def test_places_that_change_their_brightness_or_do_not_flow_back_are_left_out(walls):  # noqa: F811
+    a, b = film(walls, LENS, np.array([0.0, 2.0]))
+    meter = FlowMeter(np.full(a.shape, 255, np.uint8))
+    before = meter.between(a, b)
+    covered = b.copy()
+    covered[60:180, 100:220] = np.random.default_rng(0).integers(0, 255, (120, 120))
+    after = meter.between(a, covered)
+    inside = np.all((after.b_N2 > [104, 64]) & (after.b_N2 < [216, 176]), 1)
+    was_inside = np.all((before.b_N2 > [104, 64]) & (before.b_N2 < [216, 176]), 1)
+    assert inside.sum() < 0.4 * was_inside.sum() and len(after.a_N2) > 0.7 * (len(before.a_N2) - was_inside.sum())
+
+
+def test_a_weapon_that_no_mask_has_found_is_left_out_of_every_step():
+    rng, place = np.random.default_rng(0), np.stack(np.meshgrid(np.arange(10), np.arange(10)), -1).reshape(-1, 2) * 8.0
+    weapon = (place[:, 0] >= 24) & (place[:, 0] < 48) & (place[:, 1] > 48)
+    flows = []
+    for turn_px in (*rng.uniform(4, 9, 10), 0.0):
+        moved = np.where(weapon[:, None], 0.0, [turn_px, 0.0])
+        flows.append(Flow(place, place + moved, np.zeros_like(place)))
+    found = without_static(flows)
+    assert all(len(flow.a_N2) == (~weapon).sum() for flow in found)
+    assert [len(flow.a_N2) for flow in without_static(flows[-1:])] == [100]      # nothing moves, nothing is said
 
 
 def test_a_cone_holds_its_own_directions_and_not_the_opposite_ones():

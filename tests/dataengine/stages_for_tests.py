@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 
-from worldloom.dataengine.stage import Params
+from worldloom.dataengine.stage import ALIVE, Params
 from worldloom.schemas import DataError, Score
 
 
@@ -34,4 +34,8 @@ class MisbehavingStage:
             raise DataError(f"{name}: is bad,\nand says so")
         if "bug" in name:
             raise ZeroDivisionError(name)
+        if "slow" in name:
+            for _ in range(12):
+                time.sleep(0.25)
+                yield ALIVE
         yield Score(clip_id=name, name="length", value=float(len(name)), unit="", frames=[])

@@ -41,6 +41,10 @@ def test_a_worker_that_hangs_costs_its_item_and_no_other(tmp_path) -> None:
     assert "longer than 2 s" in failure.detail
 
 
+def test_a_worker_that_says_it_gets_on_may_take_longer_than_its_budget(tmp_path) -> None:
+    assert by_part(pooled(tmp_path, ["slow", "b"]))[0] == [("slow", "Score"), ("b", "Score"), ("", "end")]
+
+
 def test_a_worker_that_dies_costs_its_item_and_no_other(tmp_path) -> None:
     assert by_part(pooled(tmp_path, ["die", "b"]))[0] == [("die", "Failure"), ("b", "Score"), ("", "end")]
 

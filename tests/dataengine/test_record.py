@@ -24,7 +24,7 @@ from worldloom.dataengine.record.pinhole import (
     source_from_pinhole,
     yshear_camera,
 )
-from worldloom.dataengine.record.policy import KINDS, Player, View
+from worldloom.dataengine.record.policy import SEGMENTS, Player, View
 from worldloom.dataengine.record.truth import sidecar_path, world_from_cam
 from worldloom.schemas import ConfigError, DataError
 
@@ -210,10 +210,10 @@ def test_pose_axes_are_right_handed_with_the_eye_above_the_ground():
 
 def test_events_come_from_counters_and_a_weapon_in_mid_switch_is_no_weapon():
     seen = Events()
-    base = dict(kills=0, hits=0, hits_taken=0, items=0, secrets=0, health=90, ammo=50, weapon=2)
+    base = dict(kills=0, hits=0, hits_taken=0, items=0, secrets=0, health=90, armor=0, weapons=2, ammo=50, weapon=2)
     assert seen.seen(base) == []
     kinds = [event["kind"] for event in seen.seen({**base, "kills": 1, "hits": 1, "health": 100, "ammo": 60}, 1)]
-    assert kinds == ["kill", "hit", "heal", "ammo_pickup", "door_open"]
+    assert kinds == ["kill", "hit", "heal", "ammo_pickup", "door_open", "fight"]
     assert seen.seen({**base, "kills": 1, "hits": 1, "weapon": -1}) == []
     switched = seen.seen({**base, "kills": 1, "hits": 1, "weapon": 3, "ammo": 8})
     assert [event["kind"] for event in switched] == ["weapon_switch"]
@@ -233,7 +233,7 @@ def test_a_door_opens_once_when_used_near_and_not_when_far_or_long_ago():
     assert count((0, 0), -30) == 0
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", SEGMENTS)
 def test_players_are_smooth_and_turn_both_ways_where_their_kind_turns(kind):
     player, open_room = Player(kind, 5), View(pitch_deg=0, speed=8, ahead=60, left=60, right=60)
     commands = [player.act(open_room) for _ in range(1500)]

@@ -24,11 +24,12 @@ class SourceFile:
     sidecar_sha256: str | None
     problem: str | None = None
     same_bytes_as: str | None = None
+    about: str | None = None
 
     def identity(self) -> list[str | None]:
         """What enters the key of the part: no path of this machine. The sidecar's hash covers what it points at."""
         return [self.source_id, self.name, self.sha256, self.sidecar, self.sidecar_sha256, self.problem,
-                self.same_bytes_as]
+                self.same_bytes_as, *([self.about] if self.about is not None else [])]
 
 
 class HashCache:
@@ -93,7 +94,7 @@ def _hashed(entry: Any, cache: HashCache) -> SourceFile:
     except OSError as error:
         problem = error.strerror or "unreadable"
         return SourceFile(entry.source_id, entry.name, str(path), None, None, None, problem=problem)
-    return SourceFile(entry.source_id, entry.name, str(path), sidecar, sha, sidecar_sha)
+    return SourceFile(entry.source_id, entry.name, str(path), sidecar, sha, sidecar_sha, about=entry.about)
 
 
 def _beside(path: Path, name: str, sidecar: str) -> Path:

@@ -15,7 +15,7 @@ from worldloom.dataengine.sources import SourceParams
 from worldloom.schemas import ConfigError, ids
 from worldloom.schemas.config import load_config, parse_config
 
-DEFAULT_STAGES = ("video", "clip", "camera", "action", "score", "caption", "selection")
+DEFAULT_STAGES = ("video", "trajectory", "clip", "camera", "action", "score", "caption", "selection")
 
 
 class Plan(BaseModel):
@@ -56,7 +56,7 @@ def stage_params(plan: Plan, name: str) -> dict[str, Any]:
     """Parameters of a stage, with what the sources declare: the lens for `camera`, the perspective for the labels."""
     params = plan.params.get(name, {})
     said: dict[str, Any] = {}
-    if name in ("action", "action_truth"):
+    if name in ("action", "action_truth", "trajectory"):
         said = {_id(s): s.perspective for s in plan.sources if s.perspective != "uncertain"}
     elif name == "camera":
         said = {_id(s): s.camera.model_dump(exclude_none=True) for s in plan.sources if s.camera is not None}

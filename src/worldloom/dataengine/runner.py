@@ -13,7 +13,7 @@ from typing import Any
 from worldloom.dataengine.executors.inline import run_inline
 from worldloom.dataengine.executors.pool import run_pool
 from worldloom.dataengine.executors.work import Job
-from worldloom.dataengine.ingest_groups import grouped, source_files
+from worldloom.dataengine.ingest_groups import SourceFile, grouped, source_files
 from worldloom.dataengine.plan import Plan, ordered_stages
 from worldloom.dataengine.progress import Progress
 from worldloom.dataengine.sources import open_source
@@ -121,6 +121,7 @@ class _Run:
         self.groups = grouped(source_files(readers, corpus), corpus, size)
         self.keys: dict[str, list[str]] = {}
         self.types = {stage.name: stage.writes for _, stage in stages}
+        self.takers = {stage.name: stage.takes for _, stage in stages if hasattr(stage, "takes")}
         spec = [[s.name, s.version, params_json(s)] for _, s in stages]
         self.run_id = ids.digest([spec, [[f.identity() for f in g] for g in self.groups]])
 
@@ -137,14 +138,22 @@ class _Run:
             tables = [t for t in stage.reads if t in self.keys]
             inputs = {t: self.keys[t][number] for t in tables}
             identities = [f.identity() for f in files] if stage.reads[0] == "file" else []
-            lineage = inputs | ({"files": ids.digest(identities)} if identities else {})
+            taken = self._taken(stage, files) if identities else ()
+            entered = identities if len(taken) == len(files) else [identities, [f.identity() for f in taken]]
+            lineage = inputs | ({"files": ids.digest(entered)} if identities else {})
             jobs.append(Job(
                 reference=reference, params=params_json(stage),
                 key=ids.stage_key(stage.name, stage.version, params_json(stage), lineage), inputs=inputs,
-                row_types={t: self.types[t] for t in tables}, files=files if identities else (),
+                row_types={t: self.types[t] for t in tables}, files=taken,
                 metadata={"stage": stage.name, "version": stage.version, "params": params_json(stage),
                           "inputs": inputs, "files": identities}))
         return jobs
+
+    def _taken(self, stage: Any, files: tuple[SourceFile, ...]) -> tuple[SourceFile, ...]:
+        """The files that are this stage's: those it takes, or those that no other stage of the plan takes."""
+        if stage.name in self.takers:
+            return tuple(file for file in files if stage.takes(file))
+        return tuple(file for file in files if not any(takes(file) for takes in self.takers.values()))
 
     def plan_stage(self, reference: str, stage: Any) -> StageReport:
         jobs = self.jobs(reference, stage)
@@ -189,7 +198,7 @@ class _Run:
         update_manifest(self.corpus, listed)
 
     def _make(self, jobs: list[Job], stage: Any) -> None:
-        total = sum(len(j.files) for j in jobs) or self._rows(jobs, stage)
+        total = sum(len(j.files) for j in jobs) if stage.reads[0] == "file" else self._rows(jobs, stage)
         progress = Progress(stage.name, total, quiet=self.quiet)
         results: dict[int, list[list[Any]]] = {}
         streak = 0

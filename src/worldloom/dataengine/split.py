@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from worldloom.dataengine.video.bars import Bars
     from worldloom.dataengine.video.detect import Detector, Look
     from worldloom.dataengine.video.encode import ClipWriter
+    from worldloom.dataengine.video.encoders import Encoder
+    from worldloom.dataengine.video.sound import Sound
 
 
 class SplitParams(Params):
@@ -36,12 +38,17 @@ class SplitParams(Params):
     shots: what cuts besides length. content: hard cuts by colours and layout; transnet: TransNetV2, hard and gradual
         (needs worldloom[shots]); both: where either is sure. false: nothing; true: content.
     teleports: a jump in the camera path that came with the video starts a shot too.
+    audio: the video's sound comes along, cut to the clip's times, where it has any.
+    encoder: x264 gives the same bytes again; a name of hardware insists on it; auto: the first hardware that encodes
+        here, else x264.
     """
     spec: str | None = None
     fps: float | None = Field(default=None, gt=0, le=240)
     width: int | None = Field(default=None, ge=2, multiple_of=2)
     height: int | None = Field(default=None, ge=2, multiple_of=2)
     crop_bars: bool = False
+    audio: bool = False
+    encoder: Literal["x264", "auto", "nvenc", "videotoolbox", "qsv", "amf"] = "x264"
     num_frames: int | None = Field(default=None, ge=1)
     latent_stride: int = Field(default=1, ge=1, le=32)
     min_s: float = Field(default=1.0, ge=0)
@@ -70,10 +77,12 @@ class SplitParams(Params):
             raise ValueError(f"num_frames {self.num_frames} is not {self.latent_stride} n + 1 (latent_stride)")
         return self
 
-    def pixel_spec(self) -> dict[str, Any]:
-        """The parameters that change the pictures of given frames."""
-        spec = {"fps": self.fps, "width": self.width, "height": self.height, "codec": "h264/crf18/3"}
-        return spec | ({"crop_bars": True} if self.crop_bars else {})
+    def pixel_spec(self, backend: str = "pyav") -> dict[str, Any]:
+        """The parameters that change the pictures, or the sound, of given frames."""
+        spec: dict[str, Any] = {"fps": self.fps, "width": self.width, "height": self.height, "codec": "h264/crf18/3"}
+        unusual = {"encoder": (self.encoder, "x264"), "backend": (backend, "pyav")}
+        spec |= {name: value for name, (value, usual) in unusual.items() if value != usual}
+        return spec | {name: True for name in ("crop_bars", "audio") if getattr(self, name)}
 
 
 @dataclass(frozen=True)
@@ -122,7 +131,7 @@ class OpenClip:
 class SplitStage:
     """Cuts a video into canonical clips. Its frames are accounted for: in a clip, or in a drop that names them."""
     name: ClassVar[str] = "clip"
-    version: ClassVar[int] = 3
+    version: ClassVar[int] = 4
     reads: ClassVar[tuple[str, ...]] = ("video",)
     optional: ClassVar[tuple[str, ...]] = ()
     writes: ClassVar[type] = Clip
@@ -133,7 +142,10 @@ class SplitStage:
         self.params = params or SplitParams()
 
     def setup(self, context: Context) -> None:
+        from worldloom.dataengine.video.encoders import find_encoder
+
         self.context = context
+        self.encoder = find_encoder(self.params.encoder)
         if self.params.shots in ("transnet", "both"):
             from worldloom.dataengine.video.transnet import transnet
             transnet()
@@ -142,16 +154,18 @@ class SplitStage:
         """Clips of {"video": Video}, and drops for what is left over or cannot be decoded."""
         video: Video = item["video"]
         path = self.context.video_path(video)
-        yield from VideoSplit(video, path, self.context.corpus, self.params, self.context.sidecar_path(video)).run()
+        sidecar = self.context.sidecar_path(video)
+        yield from VideoSplit(video, path, self.context.corpus, self.params, self.encoder, sidecar).run()
 
 
 class VideoSplit:
     """One pass over one video."""
 
     def __init__(
-        self, video: Video, path: Path, corpus: Path, params: SplitParams, sidecar: Path | None = None
+        self, video: Video, path: Path, corpus: Path, params: SplitParams, encoder: Encoder, sidecar: Path | None
     ) -> None:
         self.video, self.path, self.corpus, self.params, self.sidecar = video, path, corpus, params, sidecar
+        self.encoder, self.sound = encoder, self._sound()
         self.bars, self.framing = self._framed()
         source_fps = sustained_rate(path) if video.is_variable_rate else video.fps
         self.rate = exact_rate(min(params.fps or source_fps, source_fps))
@@ -176,6 +190,15 @@ class VideoSplit:
                 return bars, replace(inner, origin_x_px=x_px, origin_y_px=y_px)
         return None, framing((video.width, video.height), *wanted)
 
+    def _sound(self) -> Sound | None:
+        """The video's sound, where it is asked for and there."""
+        if not self.params.audio:
+            return None
+        from worldloom.dataengine.video.sound import Sound, sound_pieces
+
+        sound = Sound(sound_pieces(self.path))
+        return sound if sound.is_there else None
+
     def run(self) -> Iterator[Clip | Drop]:
         """Clips and drops in order of their frames."""
         wanted_fps = self.params.fps or 0.0
@@ -198,6 +221,8 @@ class VideoSplit:
         finally:
             if self.open:
                 self.open.writer.abort()
+            if self.sound:
+                self.sound.close()
 
     def _frames(self) -> Iterator[Shown]:
         """Canonical pictures of all frames, with the cuts marked."""
@@ -212,14 +237,15 @@ class VideoSplit:
 
     def _pictures(self) -> Iterator[tuple[tuple[int, float, av.VideoFrame], Look]]:
         """((index, time, canonical picture), what detectors see) of every frame that decodes."""
+        from worldloom.dataengine.video.backends import decoded
         from worldloom.dataengine.video.container import open_video
         from worldloom.dataengine.video.detect import Look
-        from worldloom.dataengine.video.index import Damage, deinterlaced, good_frames
+        from worldloom.dataengine.video.index import Damage, deinterlaced
         from worldloom.dataengine.video.picture import Canonical, geometry_of
 
         canonical, damage = None, Damage()
         with open_video(self.path) as (container, stream):
-            frames = good_frames(container, stream, damage)
+            frames = decoded(self.video.backend, self.path, container, stream, damage)
             frames = deinterlaced(frames, stream) if self.video.is_interlaced else frames
             if self.bars:
                 from worldloom.dataengine.video.bars import without_bars
@@ -282,7 +308,8 @@ class VideoSplit:
         from worldloom.dataengine.video.encode import ClipWriter
 
         scratch = scratch_path(self.corpus, f"{self.video.video_id[:12]}-{frame.index}.mp4")
-        writer = ClipWriter(scratch, width=self.framing.width, height=self.framing.height, rate=self.rate)
+        writer = ClipWriter(scratch, width=self.framing.width, height=self.framing.height, rate=self.rate,
+                            encoder=self.encoder, has_sound=self.sound is not None)
         self.open = OpenClip(frame.index, frame.time_s, cut_by, Cadence(frame.time_s, self.fps), writer,
                              self.params.latent_stride)
 
@@ -311,10 +338,10 @@ class VideoSplit:
 
     def _row(self, clip: OpenClip, stop: int, stop_s: float) -> Clip:
         video, frame = self.video, self.framing
-        clip_id = ids.clip_id(video.video_id, clip.start, stop, self.params.pixel_spec())
+        clip_id = ids.clip_id(video.video_id, clip.start, stop, self.params.pixel_spec(video.backend))
         media = f"media/{clip_id[:2]}/{clip_id}.mp4"
         path = self.corpus / media
-        clip.writer.close(path)
+        clip.writer.close(path, self.sound.cut(clip.start_s, clip.writer.num_samples) if self.sound else ())
         is_test = ids.unit_interval(video.video_id, "split") < self.params.test_share
         return Clip(
             clip_id=clip_id, video_id=video.video_id, source_id=video.source_id, start_frame=clip.start,
@@ -322,5 +349,5 @@ class VideoSplit:
             width=frame.width, height=frame.height, source_frames=clip.source_frames, frame_times_s=clip.times_s,
             scale_x=frame.scale_x, scale_y=frame.scale_y, crop_x_px=frame.crop_x_px, crop_y_px=frame.crop_y_px,
             media=media, media_bytes=path.stat().st_size, media_sha256=ids.file_sha256(path), cut_by=clip.cut_by,
-            split="test" if is_test else "train",
+            split="test" if is_test else "train", encoder=self.encoder.codec, has_audio=self.sound is not None,
         )

@@ -66,6 +66,12 @@ def decode_name(name: str) -> str:
     return out.decode("utf-8", "surrogateescape")
 
 
+class Alive:
+    """What a stage may yield between rows to say that it gets on: no row, only a new start of its time budget."""
+
+
+ALIVE = Alive()
+
 Inputs = Mapping[str, Any]
 """The rows a stage reads for one item, by table: {"clip": Clip, "camera": Camera, "video": Video, "score": [Score, …]}.
 
@@ -75,17 +81,21 @@ earlier stage dropped or failed them. A table with several rows an item gives a 
 
 
 class Stage(Protocol):
-    """A named, versioned function from rows to rows. `setup` runs once in each worker, `process` once an item."""
+    """A named, versioned function from rows to rows. `setup` runs once in each worker, `process` once an item.
+
+    A stage that reads "file" may have `takes(file) -> bool`: it gets those files alone, and the other such stages of
+    the plan get the rest.
+    """
     name: ClassVar[str]                 # also the table it writes
     version: ClassVar[int]              # goes up when equal inputs would give other rows
     reads: ClassVar[tuple[str, ...]]    # tables; the first gives the items
     optional: ClassVar[tuple[str, ...]] # tables of `reads` that may lack a row
     writes: ClassVar[type]              # row type
-    budget_s: ClassVar[float]           # a worker busy longer between two rows of an item is killed and the item fails
+    budget_s: ClassVar[float]           # a worker with no row or ALIVE for longer is killed and its item fails
     params: Any                         # a Params
 
     def setup(self, context: Context) -> None: ...
-    def process(self, item: Inputs) -> Iterator[Any | Drop | Failure]:
+    def process(self, item: Inputs) -> Iterator[Any | Drop | Failure | Alive]:
         """Rows for one item. DataError raised here fails the item alone; anything else stops the run."""
         ...
 

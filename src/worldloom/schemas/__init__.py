@@ -18,11 +18,12 @@ from worldloom.schemas.rows import (
     Score,
     Selection,
     Source,
+    Trajectory,
     Video,
 )
 
 __all__ = [
     "TABLES", "UNCERTAIN", "Action", "Audit", "Camera", "Caption", "Clip", "ConfigError", "DataError", "DecodeError",
-    "Drop", "Evaluation", "Failure", "Mix", "Run", "Sample", "Score", "Selection", "Source", "Video", "WorldloomError",
-    "arrow_schema", "from_table", "json_schema", "key_column", "to_table",
+    "Drop", "Evaluation", "Failure", "Mix", "Run", "Sample", "Score", "Selection", "Source", "Trajectory", "Video",
+    "WorldloomError", "arrow_schema", "from_table", "json_schema", "key_column", "to_table",
 ]

@@ -26,9 +26,10 @@ _SCALARS: dict[Any, pa.DataType] = {
 _JSON_TYPES = {"string": "string", "int64": "integer", "double": "number", "bool": "boolean"}
 
 
-def column(description: str, *, unit: str | None = None, arrow: pa.DataType | None = None) -> Any:
+def column(description: str, *, unit: str | None = None, arrow: pa.DataType | None = None,
+           default: Any = dataclasses.MISSING) -> Any:
     """A field of a row: what it means, its unit, and its Arrow type where the annotation does not say."""
-    return dataclasses.field(metadata={"description": description, "unit": unit, "arrow": arrow})
+    return dataclasses.field(default=default, metadata={"description": description, "unit": unit, "arrow": arrow})
 
 
 def track(description: str, arrow: pa.DataType, *, unit: str | None = None, width: int | None = None) -> Any:

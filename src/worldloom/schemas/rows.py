@@ -59,6 +59,8 @@ class Video:
     backend: str = column("decoder used: pyav, decord or torchcodec")
     notes: list[str] = column("what was unusual, one line each")
     sidecar: str | None = column("path inside the source of the pose or truth file")
+    about: str | None = column("what its source says of it, untrusted, as a JSON object: text (a caption or task), "
+                               "url, key, licence, and facts by the source's own names", default=None)
 
 
 @table("clip", key="clip_id")
@@ -87,6 +89,8 @@ class Clip:
     cut_by: str = column("what set the first frame: start, window, or detectors joined by +: histogram, teleport, "
                          "transnet")
     split: str = column("train or test, by hash of the source video")
+    encoder: str = column("encoder that wrote it; libx264 gives the same bytes again", default="libx264")
+    has_audio: bool = column("the file has an audio track, cut to the clip's times", default=False)
 
     def __post_init__(self) -> None:
         if not 0 <= self.start_frame < self.stop_frame:
@@ -286,3 +290,48 @@ class Audit:
     longitudinal_check: np.ndarray = track("check of forward or backward", pa.int8())
     lateral_check: np.ndarray = track("check of right or left", pa.int8())
     still_check: np.ndarray = track("check of no movement", pa.int8())
+
+
+@table("trajectory", key="trajectory_id")
+class Trajectory:
+    """A camera path that came without pictures, labelled as a clip is: the tracks are those of `camera` and `action`.
+
+    Index t is the motion from pose t-1 to t; index 0 is at rest.
+    """
+    trajectory_id: str = column("SHA-256 of the pose file")
+    source_id: str = column("source it came from")
+    name: str = column("path inside the source of the pose file")
+    labeller: str = column("name and version of the labelling profile")
+    num_frames: int = column("poses", unit="frames")
+    fps: float = column("poses a second: the usual step of their times, else as declared", unit="1/s")
+    pose_mode: str = column("given: a pose file; engine: exact recorder truth")
+    convention: str | None = column("how the file's own numbers were read, such as w2c/opencv/matrix")
+    scale_status: str = column("exact, metric or unknown, as the pose file shows; `source` has what the format "
+                               "promises")
+    metres_per_unit: float | None = column("metres in one unit of translation", unit="m")
+    gravity_source: str = column("engine, imu, estimated or assumed")
+    gravity_confidence: float = column("0 to 1")
+    path_length: float = column("sum of the steps, vertical ones too, in the file's own units")
+    heading_range_deg: float = column("widest difference of the headings that the turns add up to", unit="deg")
+    forward_frames: int = column("frames labelled forward", unit="frames")
+    backward_frames: int = column("frames labelled backward", unit="frames")
+    left_frames: int = column("frames labelled left", unit="frames")
+    right_frames: int = column("frames labelled right", unit="frames")
+    turning_frames: int = column("frames that turn by at least 3 degrees a second and three standard errors",
+                                 unit="frames")
+    certain_share: float = column("share of frames whose movement is not uncertain")
+    perspective: str = column("fps, tps or uncertain")
+    world_from_cam_T44: np.ndarray = track("camera-to-world, row-major", pa.float64(), width=16)
+    yaw_deg: np.ndarray = track("change of gravity-aligned heading, right positive", pa.float32(), unit="deg")
+    pitch_deg: np.ndarray = track("change of elevation, up positive", pa.float32(), unit="deg")
+    yaw_se_deg: np.ndarray = track("standard error of yaw_deg", pa.float32(), unit="deg")
+    pitch_se_deg: np.ndarray = track("standard error of pitch_deg", pa.float32(), unit="deg")
+    longitudinal: np.ndarray = track("forward +1, none 0, backward -1, uncertain 2", pa.int8())
+    lateral: np.ndarray = track("right +1, none 0, left -1, uncertain 2", pa.int8())
+    longitudinal_confidence: np.ndarray = track("0 to 1", pa.float32())
+    lateral_confidence: np.ndarray = track("0 to 1", pa.float32())
+    jump: np.ndarray = track("1 from take-off to landing, 0 none, 2 uncertain", pa.int8())
+    intent_longitudinal: np.ndarray | None = track("recorded keys: -1, 0, +1", pa.int8())
+    intent_lateral: np.ndarray | None = track("recorded keys: -1, 0, +1", pa.int8())
+    blocked: np.ndarray | None = track("1 where a movement key is down and the camera stays", pa.int8())
+    residual: np.ndarray | None = track("1 where the camera moves with no movement key down", pa.int8())

@@ -7,8 +7,9 @@ labelled, so that forward shows as expansion away from the epipole, backward as 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, ClassVar
 
 import cv2
@@ -24,37 +25,42 @@ from worldloom.annotators.actions.flow_check import (
     cone,
     turned,
     unexplained_px,
+    without_static,
 )
+from worldloom.annotators.actions.lag import lag_frames
 from worldloom.annotators.camera.overlay import usable_mask
 from worldloom.dataengine.geometry import poses as P
 from worldloom.dataengine.stage import Context, Inputs, Params
 from worldloom.dataengine.video.read import iter_frames
 from worldloom.schemas import UNCERTAIN, Action, Audit, Camera, Clip, DataError
 
-METHOD = "dis_flow/1"
+METHOD = "dis_flow/2"
 AXES = ("yaw", "pitch", "longitudinal", "lateral", "still")
 MIN_AGREEMENT, MIN_CHECKED = 0.85, 8
+WIDTH_PX, MAX_STEPS = 320, 240
 AGREES, DISAGREES = 1, 0
 _WORSE, _MUCH_WORSE = 0.8, 0.5         # the better explanation leaves at most this share; no turn at all, this one
 _WORSE_PX = 0.15
 _MIN_TURN_PX, _MIN_TURN_SHARE = 1.5, 0.3      # a turn that moves the picture less, or less of the flow, is not checked
+_MIN_SHEAR_PX = 4.0                    # the same for a look that an engine draws by shifting whole rows
 _STILL_PX, _MOVED_PX = 0.5, 1.2        # flow beside the turn of a camera that stays; of one that moves, a step
 _TURN_LEAK = 0.06                      # share of a turn's own flow that may be left by a wrong lens
 _LONG_FLOW_PX = 8.0                    # steps are joined until the flow is about this long
 _JOINED_S = 0.25
-_LAG_S = 1.0
-_LAG_R, _LAG_GAIN = 0.75, 0.1
+
+
+Step = tuple[int, int, Flow]              # first frame, last frame, flow from one to the other
 
 
 class AuditParams(Params):
-    width_px: int = Field(320, ge=64, description="width at which flow is measured")
-    max_steps: int = Field(240, ge=8, description="steps of a clip that are looked at, evenly spread")
+    width_px: int = Field(WIDTH_PX, ge=64, description="width at which flow is measured")
+    max_steps: int = Field(MAX_STEPS, ge=8, description="steps of a clip that are looked at, evenly spread")
 
 
 class AuditStage:
     """One row a clip: shares of agreeing frames by axis, a verdict, and the frames that disagree most."""
     name: ClassVar[str] = "audit"
-    version: ClassVar[int] = 1
+    version: ClassVar[int] = 2
     reads: ClassVar[tuple[str, ...]] = ("action", "camera", "clip")
     optional: ClassVar[tuple[str, ...]] = ()
     writes: ClassVar[type] = Audit
@@ -70,13 +76,18 @@ class AuditStage:
 
     def process(self, item: Inputs) -> Iterator[Any]:
         clip: Clip = item["clip"]
-        width = min(self.params.width_px, clip.width)
-        height = max(2, round(clip.height * width / clip.width))
-        frames = [f.rgb_HWC for f in iter_frames(self.context.media_path(clip), width=width, height=height, gray=True)]
-        yield audit(np.stack(frames), item["camera"], item["action"], clip, max_steps=self.params.max_steps)
+        gray_THW = clip_frames(self.context.media_path(clip), clip, self.params.width_px)
+        yield audit(gray_THW, item["camera"], item["action"], clip, max_steps=self.params.max_steps)
 
 
-def audit(gray_THW: np.ndarray, camera: Camera, action: Action, clip: Clip, *, max_steps: int = 240) -> Audit:
+def clip_frames(media: Path, clip: Clip, width_px: int = WIDTH_PX) -> np.ndarray:
+    """Gray frames uint8 (T, H, W) of a clip, at most `width_px` wide."""
+    width = min(width_px, clip.width)
+    height = max(2, round(clip.height * width / clip.width))
+    return np.stack([frame.rgb_HWC for frame in iter_frames(media, width=width, height=height, gray=True)])
+
+
+def audit(gray_THW: np.ndarray, camera: Camera, action: Action, clip: Clip, *, max_steps: int = MAX_STEPS) -> Audit:
     """The labels of a clip against its frames, gray uint8 (T, H, W) of any size.
 
     Raises:
@@ -86,11 +97,16 @@ def audit(gray_THW: np.ndarray, camera: Camera, action: Action, clip: Clip, *, m
     if not count == camera.num_frames == action.num_frames == clip.num_frames:
         raise DataError(f"clip {clip.clip_id}: {count} frames, {camera.num_frames} poses and {action.num_frames} "
                         f"labels for a clip of {clip.num_frames} frames; they must agree")
-    shape = gray_THW.shape[1:]
+    return judge(measured(gray_THW, clip.fps, max_steps), gray_THW.shape[1:], camera, action, clip)
+
+
+def judge(steps: Iterable[Step], shape: tuple[int, ...], camera: Camera, action: Action, clip: Clip) -> Audit:
+    """The labels of a clip against flow measured in pictures of `shape` (H, W)."""
+    count = action.num_frames
     labels = _Labels(camera, action, np.array([shape[1] / clip.width, shape[0] / clip.height]))
     checks = {axis: np.full(count, UNCERTAIN, np.int8) for axis in AXES}
     seen_T2, span_T = np.full((count, 2), np.nan), np.zeros(count, int)
-    for first, last, flow in measured(gray_THW, clip.fps, max_steps):
+    for first, last, flow in steps:
         checks_here = _checked(flow, labels, first, last)
         for axis, value in checks_here.items():
             checks[axis][last] = value
@@ -98,17 +114,19 @@ def audit(gray_THW: np.ndarray, camera: Camera, action: Action, clip: Clip, *, m
     return _row(clip, action, checks, seen_T2, labels, span_T)
 
 
-def measured(gray_THW: np.ndarray, fps: float, max_steps: int) -> Iterator[tuple[int, int, Flow]]:
-    """(first frame, last frame, flow) of steps spread over the clip; slow ones are joined for a longer flow."""
+def measured(gray_THW: np.ndarray, fps: float, max_steps: int = MAX_STEPS) -> list[Step]:
+    """Flow of steps spread over the clip, where enough places show it; slow ones are joined for a longer flow."""
     meter, count = FlowMeter(usable_mask(gray_THW, fps=fps)), len(gray_THW)
-    longest = max(1, round(_JOINED_S * fps))
+    longest, steps = max(1, round(_JOINED_S * fps)), []
     for last in range(1, count, max(1, -(-(count - 1) // max_steps))):
         flow = meter.between(gray_THW[last - 1], gray_THW[last])
         joined = int(np.clip(_LONG_FLOW_PX // max(flow.median_px, 0.1), 1, min(longest, last)))
         if joined > 1:
             flow = meter.between(gray_THW[last - joined], gray_THW[last])
-        if len(flow.a_N2) >= MIN_PLACES:
-            yield last - joined, last, flow
+        steps.append((last - joined, last, flow))
+    flows = without_static([flow for *_, flow in steps])
+    return [(first, last, flow) for (first, last, _), flow in zip(steps, flows, strict=True)
+            if len(flow.a_N2) >= MIN_PLACES]
 
 
 class _Labels:
@@ -174,7 +192,8 @@ def _checked(flow: Flow, labels: _Labels, first: int, last: int) -> dict[str, in
     least_px = max(_MIN_TURN_PX, _MIN_TURN_SHARE * flow.median_px)
     if np.radians(abs(yaw)) * focal_x > least_px and abs(yaw) > 2 * yaw_se:
         others["yaw"] = [replace(said, yaw=-yaw), replace(said, yaw=0.0)]
-    if np.radians(abs(pitch)) * focal_y > least_px and abs(pitch) > 2 * pitch_se:
+    least_look_px = max(_MIN_SHEAR_PX, least_px) if labels.model == "yshear" else least_px
+    if np.radians(abs(pitch)) * focal_y > least_look_px and abs(pitch) > 2 * pitch_se:
         others["pitch"] = [replace(said, pitch=-pitch), replace(said, pitch=0.0)]
     if forward in (-1, 1):
         others["longitudinal"] = [replace(said, longitudinal=-forward)]
@@ -221,7 +240,8 @@ def _row(clip: Clip, action: Action, checks: dict[str, np.ndarray], seen_T2: np.
     counts = {axis: int((track != UNCERTAIN).sum()) for axis, track in checks.items()}
     shares = {axis: float((checks[axis] == AGREES).sum() / n) if n else None for axis, n in counts.items()}
     judged = {axis: share for axis, share in shares.items() if share is not None and counts[axis] >= MIN_CHECKED}
-    lag, gain = _lag(labels, seen_T2, span_T, clip.fps)
+    focal_px = labels.intrinsics_T4[:, :2].mean(0)
+    lag, gain = lag_frames(labels.turn_T2 * focal_px, seen_T2 * focal_px, span_T, clip.fps)
     wrong = any(at_most(share, counts[axis]) < MIN_AGREEMENT for axis, share in judged.items())
     verdict = "shifted" if lag else "disagrees" if wrong else "agrees" if judged else "cannot be told"
     return Audit(
@@ -244,32 +264,3 @@ def _worst(checks: dict[str, np.ndarray]) -> list[int]:
     wrong = sum((track == DISAGREES).astype(int) for track in checks.values())
     order = np.argsort(-wrong, kind="stable")
     return [int(t) for t in order[:8] if wrong[t]]
-
-
-def _lag(labels: _Labels, seen_T2: np.ndarray, span_T: np.ndarray, fps: float) -> tuple[int, float]:
-    """Frames that the labels come late by, and the gain in correlation; (0, 0.0) where none stands out."""
-    rows = np.flatnonzero(np.isfinite(seen_T2).all(1))
-    if len(rows) < 2 * MIN_CHECKED:
-        return 0, 0.0
-    sums_T2 = np.cumsum(labels.turn_T2, 0)
-    focal = labels.intrinsics_T4[:, :2].mean(0)
-
-    def fit(lag: int) -> float:
-        a, b = rows - span_T[rows] + lag, rows + lag
-        inside = (a >= 0) & (b < len(sums_T2))
-        said = (sums_T2[b[inside]] - sums_T2[a[inside]]) / span_T[rows[inside], None]
-        return _correlation(said * focal, seen_T2[rows[inside]] * focal) if inside.sum() >= 2 * MIN_CHECKED else 0.0
-
-    reach = min(round(_LAG_S * fps), len(sums_T2) // 4)
-    fits = {lag: fit(lag) for lag in range(-reach, reach + 1)}
-    best = max(fits, key=lambda lag: (fits[lag], -abs(lag)))
-    gain = fits[best] - abs(fits[0])
-    stands_out = 1 < abs(best) < reach and fits[best] > _LAG_R and gain > _LAG_GAIN
-    return (best, gain) if stands_out else (0, 0.0)
-
-
-def _correlation(a_N2: np.ndarray, b_N2: np.ndarray) -> float:
-    a, b = a_N2 - a_N2.mean(0), np.clip(b_N2, *np.quantile(b_N2, (0.02, 0.98), axis=0))
-    b = b - b.mean(0)
-    norm = float(np.sqrt((a**2).sum() * (b**2).sum()))
-    return float((a * b).sum()) / norm if norm > 1e-9 else 0.0

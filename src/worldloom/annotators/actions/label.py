@@ -6,31 +6,23 @@ Given poses are judged by speed; estimated poses by what could be seen of their 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from worldloom.annotators.actions.jitter import steadied
+from worldloom.annotators.actions.keys import Keys
 from worldloom.annotators.actions.seen import ACTIVE, INACTIVE, Movement, axis_shares, judge_seen, likeliest, posterior
 from worldloom.dataengine.geometry import poses as P
 from worldloom.dataengine.geometry.smooth import noise_sigma, savitzky_golay
 from worldloom.dataengine.geometry.teleports import teleports, turned_away_deg
 from worldloom.schemas import UNCERTAIN, Action, Camera, DataError
 
-PROFILE = "cones/3"
+PROFILE = "cones/4"
 _STILL_M_S, _MOVING_M_S = 0.08, 0.20
 _STILL_SHARE, _MOVING_SHARE = 0.15, 0.35      # of the clip's median moving speed, without metres
 _KEEP_S = 0.5                          # a speed between the bands keeps its state this long
 _GRAVITY_M_S2 = 9.81
-
-
-@dataclass(frozen=True)
-class Keys:
-    """Recorded movement keys of each clip frame's step, -1, 0, +1, and whether the body stands on the ground."""
-    longitudinal: np.ndarray
-    lateral: np.ndarray
-    jump: np.ndarray
-    on_ground: np.ndarray
 
 
 def label(camera: Camera, fps: float, *, perspective: str = "uncertain", keys: Keys | None = None) -> Action:
@@ -40,19 +32,22 @@ def label(camera: Camera, fps: float, *, perspective: str = "uncertain", keys: K
         DataError: the track and the keys differ in length, or poses are not finite.
     """
     pose_T44 = np.asarray(camera.world_from_cam_T44, float).reshape(-1, 4, 4)
-    if len(pose_T44) != camera.num_frames or (keys is not None and len(keys.jump) != camera.num_frames):
+    if len(pose_T44) != camera.num_frames or (keys is not None and len(keys) != camera.num_frames):
         raise DataError(f"clip {camera.clip_id}: camera track has {len(pose_T44)} poses for {camera.num_frames} frames "
-                        f"and keys for {len(keys.jump) if keys else 0}; they must agree")
+                        f"and keys for {len(keys) if keys is not None else 0}; they must agree")
     if not np.isfinite(pose_T44).all():
         raise DataError(f"clip {camera.clip_id}: camera track holds NaN; rerun camera")
-    yaw, pitch, pole = turns(pose_T44)
-    step_T3 = travel(pose_T44)
+    steady_T44, noise_deg_3 = steadied(pose_T44, fps) if camera.pose_source == "file" else (pose_T44, np.zeros(3))
+    yaw, pitch, pole = turns(steady_T44)
+    step_T3 = travel(steady_T44)
     teleport = teleports(pose_T44, camera.pose_source == "estimated")
     judge = judge_seen if _was_seen(camera) else _judge_given
     moved = judge(camera, step_T3, fps, teleport)
     jump = _jumps(camera, pose_T44, fps, keys, moved)
     cut_deg = turned_away_deg(pose_T44)
-    return _action(camera, (yaw, pitch), pole | teleport, cut_deg, moved, jump, perspective, keys)
+    angles = {"yaw": (yaw, np.maximum(camera.yaw_se_deg, noise_deg_3[1])),
+              "pitch": (pitch, np.maximum(camera.pitch_se_deg, noise_deg_3[0]))}
+    return _action(camera, angles, pole | teleport, cut_deg, moved, jump, perspective, keys)
 
 
 def _was_seen(camera: Camera) -> bool:
@@ -150,7 +145,7 @@ def _jumps(camera: Camera, pose_T44: np.ndarray, fps: float, keys: Keys | None, 
         jump = np.where((moved.longitudinal == 0) & (moved.lateral == 0) & moved.stands, 0, UNCERTAIN).astype(np.int8)
         jump[:1] = jump[1:2] if len(jump) > 1 else UNCERTAIN
         return jump
-    if keys is not None:
+    if keys is not None and keys.jump is not None and keys.on_ground is not None:
         pressed = _near(np.asarray(keys.jump) > 0, round(0.2 * fps))
         return _airborne(~np.asarray(keys.on_ground, bool), (rise > 0) & pressed)
     if camera.metres_per_unit is None or len(rise) < 3:
@@ -186,13 +181,13 @@ def _runs(flag: np.ndarray) -> list[tuple[int, int]]:
     return list(zip(edges[::2].tolist(), edges[1::2].tolist(), strict=True))
 
 
-def _action(camera: Camera, angles: tuple[np.ndarray, np.ndarray], lost: np.ndarray, cut_deg: np.ndarray,
+def _action(camera: Camera, angles: dict[str, tuple[np.ndarray, np.ndarray]], lost: np.ndarray, cut_deg: np.ndarray,
             moved: Movement, jump: np.ndarray, perspective: str, keys: Keys | None) -> Action:
-    """The row; where the path is cut, angles are 0 and their standard errors at least the rotation left out."""
-    yaw, pitch = angles
+    """The row of (angle, standard error); where the path is cut, angles are 0 and errors at least the rotation left
+    out."""
     spread = [np.maximum(np.where(lost, np.maximum(np.abs(x), se), se), cut_deg).astype(np.float32)
-              for x, se in ((yaw, camera.yaw_se_deg), (pitch, camera.pitch_se_deg))]
-    yaw, pitch = np.where(cut_deg > 0, 0.0, yaw), np.where(cut_deg > 0, 0.0, pitch)
+              for x, se in angles.values()]
+    yaw, pitch = (np.where(cut_deg > 0, 0.0, x) for x, _ in angles.values())
     intent: dict[str, Any] = dict.fromkeys(("intent_longitudinal", "intent_lateral", "blocked", "residual"))
     if keys is not None:
         intent = _intent(keys, moved)

@@ -23,6 +23,7 @@ _STILL, _RISE = 0, 1
 _PLAIN, _FAINT, _LEAP = (slice(2 + i * _BINS, 2 + (i + 1) * _BINS) for i in range(3))
 _COUNT = 2 + 3 * _BINS
 _LEVEL = 0.45                    # share of the fitted travel that must be level to have a direction
+_STRAIGHT = 0.15                 # and below which it goes straight up or down
 LOOKS_HZ = 12.0                  # neighbouring steps share frames: independent looks at the travel a second
 CERTAIN = 0.80                   # posterior share of a value that is called certain
 SURE_STAND = 0.58                # confidence below which standing is not certain: what stands may be an overlay
@@ -36,9 +37,11 @@ _SE_TIMES = 2.0                               # directions err more than their s
 _LEAST_SPREAD = 0.07                          # radians at least
 _SPREAD, _SPREAD_PX = 0.05, 0.04              # radians where no standard error is stated, and more over image motion
 _STRAY = 1.05                                 # less the confidence: how often a direction means nothing
-_MOVE_S, _STAND_S, _FADE_S, _AIR_S, _VEER_S = 1.0, 1.0, 0.7, 0.4, 0.5      # usual time that a state lasts
+_MOVE_S, _STAND_S, _FADE_S, _AIR_S, _VEER_S = 1.0, 1.0, 0.7, 0.4, 0.35     # usual time that a state lasts
 _STEEP = {"rise": 3.0, "plain": 0.1, "faint": 0.3, "leap": 2.5}      # chance of a steep direction, over that of any
 _FLAT = {"rise": 0.1, "plain": 1.0, "faint": 1.0, "leap": 0.3}       # the same for a level one
+_UPRIGHT = {"rise": 6.0, "plain": 0.1, "faint": 0.3, "leap": 4.0}    # and for one straight up or down
+
 
 @dataclass(frozen=True)
 class Movement:
@@ -131,7 +134,8 @@ def _log_evidence(camera: Camera, step_T3: np.ndarray) -> np.ndarray:
     still, moving, faint = (x[:, None] for x in _of_size(camera, trust))
     length = np.linalg.norm(step_T3, axis=1)
     share = np.hypot(step_T3[:, 0], step_T3[:, 2]) / np.maximum(length, 1e-12)
-    lie = {name: np.where(length > 0, np.log(np.where(share > _LEVEL, _FLAT[name], _STEEP[name])), 0.0)[:, None]
+    lie = {name: np.where(length > 0, np.log(np.select([share > _LEVEL, share > _STRAIGHT],
+                                                       [_FLAT[name], _STEEP[name]], _UPRIGHT[name])), 0.0)[:, None]
            for name in _FLAT}
     way = _of_direction(camera, step_T3, share, trust) * (length > 0)[:, None]
     table = np.hstack([still, moving + lie["rise"], moving + lie["plain"] + way, faint + lie["faint"] + way,

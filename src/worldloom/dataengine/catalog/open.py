@@ -14,6 +14,8 @@ from worldloom.schemas import TABLES, ConfigError, arrow_schema
 
 ALIASES = {"camera_truth": "camera", "action_truth": "action"}
 """Tables that hold another table's row type."""
+GROWN = {"video": ("about",)}
+"""Text columns that a table got later: parts written before lack them, and read as null."""
 
 
 def row_types() -> dict[str, type]:
@@ -55,7 +57,13 @@ def _quoted(text: str) -> str:
 
 def _select(con: duckdb.DuckDBPyConnection, name: str, row_type: type, paths: list[str]) -> str:
     if paths:
-        return f"SELECT * FROM read_parquet([{', '.join(map(_quoted, paths))}])"
+        files = f"[{', '.join(map(_quoted, paths))}]"
+        if name not in GROWN:
+            return f"SELECT * FROM read_parquet({files})"
+        found = f"read_parquet({files}, union_by_name=true)"
+        have = {row[0] for row in con.sql(f"DESCRIBE SELECT * FROM {found}").fetchall()}
+        missing = "".join(f", NULL::VARCHAR AS {column}" for column in GROWN[name] if column not in have)
+        return f"SELECT *{missing} FROM {found}"
     empty = arrow_schema(row_type).empty_table()
     con.register("_empty", empty)
     con.execute(f"CREATE TABLE _{name} AS SELECT * FROM _empty")

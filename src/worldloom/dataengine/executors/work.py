@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from worldloom.dataengine.stage import Context
+from worldloom.dataengine.stage import ALIVE, Context
 from worldloom.dataengine.store import read_part
 from worldloom.schemas import DataError, Drop, Failure, key_column
 
@@ -67,14 +67,15 @@ def _match(row: Any, item: Mapping[str, Any], candidates: list[Any], row_type: t
 
 
 def run_item(stage: Any, key: str, item: Mapping[str, Any], beat: Callable[[], None] = lambda: None) -> list[Any]:
-    """Everything the stage yields for one item, with a `beat` after each row; a DataError becomes its Failure."""
+    """The rows a stage yields for one item, with a `beat` after each row or ALIVE; a DataError becomes its Failure."""
     file = item.get("file")
     if file is not None and (early := _settled(stage, file)) is not None:
         return [early]
     try:
         rows = []
         for row in stage.process(item):
-            rows.append(row)
+            if row is not ALIVE:
+                rows.append(row)
             beat()
         return rows
     except Exception as error:

@@ -11,17 +11,22 @@ import multiprocessing
 import os
 import signal
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import asdict, fields
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
 from worldloom.dataengine.record.truth import read_meta, sidecar_path
 from worldloom.schemas import ConfigError
 
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
 PR_SET_PDEATHSIG = 1                    # of Linux: a signal to a process when its parent ends
+SHORT_LETTERS = 60
 Job = TypeVar("Job")
 
 
@@ -51,8 +56,8 @@ def _end_with_parent(parent_pid: int) -> None:
             os._exit(1)
 
 
-def is_finished(video: Path, params: Mapping[str, Any]) -> bool:
-    """Whether the video and its truth are there.
+def is_finished(video: Path, params: DataclassInstance) -> bool:
+    """Whether the video and its truth are there. Options that it was recorded without had their defaults.
 
     Raises:
         ConfigError: they are, and were recorded with other options.
@@ -60,12 +65,18 @@ def is_finished(video: Path, params: Mapping[str, Any]) -> bool:
     if not video.exists() or not sidecar_path(video).exists():
         return False
     before = read_meta(sidecar_path(video)).get("params")
-    wanted = json.loads(json.dumps(dict(params)))
-    if before is not None and before != wanted:
+    wanted, defaults = (json.loads(json.dumps(values)) for values in (
+        asdict(params), {field.name: field.default for field in fields(params)}))
+    if before is not None and (before := defaults | before) != wanted:
         changed = sorted(key for key in {*before, *wanted} if before.get(key) != wanted.get(key))
-        values = ", ".join(f"{key} {before.get(key)!r} and not {wanted.get(key)!r}" for key in changed)
+        values = ", ".join(f"{key} {_short(before.get(key))} and not {_short(wanted.get(key))}" for key in changed)
         raise ConfigError(f"{video} is there with {values}; record into another folder or remove it")
     return True
+
+
+def _short(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= SHORT_LETTERS else f"{text[:SHORT_LETTERS]}..."
 
 
 @contextlib.contextmanager

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from worldloom.dataengine.record.cells import check_cell_weights
 from worldloom.dataengine.record.policy import KINDS
 from worldloom.schemas import ConfigError
 
@@ -29,11 +30,14 @@ class EpisodeParams:
     third_person: bool = False
     skill: int = 2                  # 1 (easiest) to 5
     wad: str = "freedoom2.wad"
+    scenario: str = ""              # a small world of its own that comes with the engine, such as my_way_home
     immortal: bool = True           # damage is taken and shown, and health stays above 0
+    cell_weights: tuple[float, ...] = ()    # of policy `thin`: how often each of coverage.CELLS is held
 
     def __post_init__(self) -> None:
         if self.policy not in KINDS:
             raise ConfigError(f"unknown policy {self.policy!r}; known: {', '.join(KINDS)}")
+        check_cell_weights(self.policy, self.cell_weights)
         if self.tics < 2:
             raise ConfigError(f"an episode of {self.tics} tics has no motion; give at least 2")
         if not 1 <= self.skill <= 5:
@@ -46,4 +50,5 @@ class EpisodeParams:
     @property
     def name(self) -> str:
         """File name without suffix."""
-        return f"vizdoom_{self.map}_{self.policy}_{self.seed}"
+        place = f"{self.scenario}_{self.map}" if self.scenario else self.map
+        return f"vizdoom_{place}_{self.policy}_{self.seed}"

@@ -24,7 +24,7 @@ SEGMENTS: dict[str, tuple[str, ...]] = {
     "forward": ("forward",),
     "turn": ("turn", "turn", "walk_turn"),
 }
-KINDS = tuple(SEGMENTS)
+KINDS = (*SEGMENTS, "thin", "cover", "events")
 WALKS = ("forward", "diagonal", "forward_jump", "walk_turn")
 MAX_TURN_DEG = {"mixed": 4.2, "turn": 6.0, "explore": 5.0}
 LOOKS = ("explore", "mixed", "look", "jump")

@@ -11,6 +11,7 @@ import math
 import os
 import re
 import signal
+import socket
 import struct
 import sys
 import tempfile
@@ -21,7 +22,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from worldloom.dataengine.record.events import Doors, Events
+from worldloom.dataengine.record.events import Doors, Events, listed
+from worldloom.dataengine.record.explorer import Whereabouts
 from worldloom.dataengine.record.jobs import PR_SET_PDEATHSIG, encoder, is_finished, recorded, scratch_file
 from worldloom.dataengine.record.params import EpisodeParams
 from worldloom.dataengine.record.pinhole import (
@@ -32,7 +34,8 @@ from worldloom.dataengine.record.pinhole import (
     rectify_box,
     yshear_camera,
 )
-from worldloom.dataengine.record.policy import Command, Player, View, view_of_depth
+from worldloom.dataengine.record.players import Plays, make_player
+from worldloom.dataengine.record.policy import Command, View, view_of_depth
 from worldloom.dataengine.record.truth import sidecar_path, world_from_cam, write_truth
 from worldloom.schemas import ConfigError, DataError
 
@@ -51,8 +54,11 @@ VARIABLES = {
     "vx": "VELOCITY_X", "vy": "VELOCITY_Y", "on_ground": "ON_GROUND", "health": "HEALTH", "dead": "DEAD",
     "kills": "KILLCOUNT", "hits": "HITCOUNT", "hits_taken": "HITS_TAKEN", "items": "ITEMCOUNT",
     "secrets": "SECRETCOUNT",
-    "weapon": "SELECTED_WEAPON", "ammo": "SELECTED_WEAPON_AMMO",
+    "armor": "ARMOR", "weapon": "SELECTED_WEAPON", "ammo": "SELECTED_WEAPON_AMMO",
+    **{f"weapon{slot}": f"WEAPON{slot}" for slot in range(1, 8)},
 }
+ITEM_CATEGORIES = ("weapon", "ammo", "health", "armor", "key", "powerup")
+NETWORK_SCENARIOS = ("cig", "cig_with_unknown", "multi_duel")       # the engine dies unless it hosts a game
 MELEE_SLOT = 1                          # a punch snaps the player's heading to its target
 
 
@@ -67,29 +73,31 @@ def record_episode(out_dir: Path, params: EpisodeParams) -> Path:
     out_dir = Path(out_dir).resolve()
     out_dir.mkdir(parents=True, exist_ok=True)
     video = out_dir / f"{params.name}.mp4"
-    if is_finished(video, asdict(params)):
+    if is_finished(video, params):
         return video
     with scratch_file(out_dir, params.name) as scratch:
         with _game(params) as game, encoder(scratch, params.width, params.height, FPS) as encode:
             rows = list(_play(game, params, encode))
         if len(rows) < 2:
             raise DataError(f"{params.name}: the episode ended after {len(rows)} frames; try another seed")
-        write_truth(sidecar_path(video), rows, meta_of(params))
+        write_truth(sidecar_path(video), rows, meta_of(params) | {"events": listed(rows)})
         os.replace(scratch, video)
     return video
 
 
 def record_many(out_dir: Path, maps: Sequence[str], episodes: int, seed: int, tics: int, policy: str = "mixed",
-                workers: int = 1, progress: Callable[[int, int, Path], None] | None = None, **more: Any) -> list[Path]:
+                workers: int = 1, progress: Callable[[int, int, Path], None] | None = None,
+                places: Sequence[str] | None = None, **more: Any) -> list[Path]:
     """Record `episodes` of every map, with seeds seed, seed + 1, ...; further keywords are fields of EpisodeParams.
 
+    `places` names the map of each episode where they are not shared out evenly, in place of `episodes`.
     `progress(done, total, path)` is called after each episode. The paths come back in order of map, then seed.
     """
     jobs = [EpisodeParams(map=name, seed=seed + 1000 * m + e, tics=tics, policy=policy, **more)
-            for m, name in enumerate(maps) for e in range(episodes)]
+            for m, name in enumerate(maps) for e in range(places.count(name) if places else episodes)]
     for job in jobs:
         check(job)
-        is_finished(Path(out_dir) / f"{job.name}.mp4", asdict(job))
+        is_finished(Path(out_dir) / f"{job.name}.mp4", job)
     done: dict[EpisodeParams, Path] = {}
     for job, path in recorded(Path(out_dir), jobs, record_episode, workers):
         done[job] = path
@@ -100,9 +108,10 @@ def record_many(out_dir: Path, maps: Sequence[str], episodes: int, seed: int, ti
 
 def check(params: EpisodeParams) -> None:
     """Refuse a map, wad or picture size that the engine lacks, before it starts."""
-    known = known_maps(params.wad)
+    known = known_maps(params.wad, params.scenario)
     if params.map not in known:
-        raise ConfigError(f"unknown map {params.map!r}; {params.wad} has {', '.join(known)}")
+        holder = params.scenario or params.wad
+        raise ConfigError(f"unknown map {params.map!r}; {holder} has {', '.join(known)}")
     if not params.pinhole and (params.width, params.height) not in known_sizes():
         sizes = ", ".join(f"{w}x{h}" for w, h in known_sizes())
         raise ConfigError(f"the engine has no {params.width}x{params.height} picture of shape 4:3; it has {sizes}")
@@ -112,12 +121,56 @@ def check(params: EpisodeParams) -> None:
                           "engine's; give even numbers and a smaller hfov")
 
 
-def known_maps(wad: str) -> tuple[str, ...]:
-    """Names of the maps of a wad that comes with the engine, from the file's directory."""
+def known_scenarios() -> tuple[str, ...]:
+    """Names of the small worlds that come with the engine."""
+    import vizdoom
+
+    return tuple(sorted(found.stem for found in (Path(vizdoom.__file__).parent / "scenarios").glob("*.wad")))
+
+
+def chosen_maps(text: str, wad: str = "freedoom2.wad", scenario: str = "") -> list[str]:
+    """Maps of a wad or scenario from `all`, names, numbers and ranges of them, separated by commas: map01,4,10-12.
+
+    Raises:
+        ConfigError: a range is upside down, or the wad is unknown. Unknown names are refused when recording.
+    """
+    known, chosen = known_maps(wad, scenario), list[str]()
+    for part in (part.strip().lower() for part in text.split(",")):
+        match = re.fullmatch(r"(\d+)(?:-(\d+))?", part)
+        if part == "all":
+            chosen += known
+        elif match:
+            first, last = int(match[1]), int(match[2] or match[1])
+            if first > last:
+                raise ConfigError(f"maps {part} go backwards; give FIRST-LAST")
+            chosen += [f"map{number:02d}" for number in range(first, last + 1)]
+        elif part:
+            chosen.append(part)
+    return list(dict.fromkeys(chosen))
+
+
+def chosen_scenarios(text: str) -> list[str]:
+    """Scenarios from `all` or names separated by commas; an empty text gives the game itself, named by "".
+
+    Raises:
+        ConfigError: a scenario is unknown.
+    """
+    known = known_scenarios()
+    names = [part.strip().lower() for part in text.split(",") if part.strip()]
+    for name in names:
+        if name not in (*known, "all"):
+            raise ConfigError(f"unknown scenario {name!r}; the engine has {', '.join(known)}")
+    return list(known) if "all" in names else list(dict.fromkeys(names)) or [""]
+
+
+def known_maps(wad: str, scenario: str = "") -> tuple[str, ...]:
+    """Names of the maps of a wad or scenario that comes with the engine, from the file's directory."""
     import vizdoom
 
     folder = Path(vizdoom.__file__).parent
-    path = folder / wad
+    if scenario and scenario not in known_scenarios():
+        raise ConfigError(f"unknown scenario {scenario!r}; the engine has {', '.join(known_scenarios())}")
+    path = folder / "scenarios" / f"{scenario}.wad" if scenario else folder / wad
     if Path(wad).name != wad or not path.is_file():
         wads = ", ".join(sorted(found.name for found in folder.glob("freedoom*.wad")))
         raise ConfigError(f"unknown wad {wad!r}; the engine has {wads}")
@@ -151,7 +204,8 @@ def meta_of(params: EpisodeParams) -> dict[str, Any]:
     return {
         "camera": cameras(params)[1].as_dict(), "fps": float(FPS),
         "perspective": "tps" if params.third_person else "fps",
-        "map": params.map, "engine": f"vizdoom {vizdoom.__version__}", "convention": "c2w/opencv/matrix",
+        "map": params.map, "scenario": params.scenario or None,
+        "engine": f"vizdoom {vizdoom.__version__}", "convention": "c2w/opencv/matrix",
         "pose_source": "engine", "pose_of": "player_eye" if params.third_person else "camera",
         "metres_per_unit": METRES_PER_UNIT, "scale_status": "exact", "hud": params.hud, "weapon": params.weapon,
         "seed": params.seed, "policy": params.policy, "params": asdict(params),
@@ -201,6 +255,8 @@ def _configure(game: vzd.DoomGame, params: EpisodeParams) -> None:
     source, _ = cameras(params)
     folder = Path(vzd.__file__).parent
     game.set_doom_game_path(str(folder / params.wad))
+    if params.scenario:
+        game.set_doom_scenario_path(str(folder / "scenarios" / f"{params.scenario}.wad"))
     game.set_doom_map(params.map)
     game.set_screen_resolution(getattr(vzd.ScreenResolution, f"RES_{source.width}X{source.height}"))
     game.set_screen_format(vzd.ScreenFormat.RGB24)
@@ -215,6 +271,8 @@ def _configure(game: vzd.DoomGame, params: EpisodeParams) -> None:
     game.set_sectors_info_enabled(True)
     game.set_available_buttons([getattr(vzd.Button, name) for name in BUTTONS])
     game.set_available_game_variables([getattr(vzd.GameVariable, name) for name in VARIABLES.values()])
+    if params.scenario in NETWORK_SCENARIOS:
+        game.add_game_args(f"-host 1 -port {_free_port()} -deathmatch +sv_cheats 1")
     if params.third_person:
         game.add_game_args("+chase_dist 90 +chase_height 8")
     game.set_mode(vzd.Mode.PLAYER)
@@ -223,16 +281,25 @@ def _configure(game: vzd.DoomGame, params: EpisodeParams) -> None:
     game.set_episode_timeout(10**9)
 
 
+def _free_port() -> int:
+    """A port of this machine that nobody listens at, so that several engines can host at the same time."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
 def _console(params: EpisodeParams) -> list[str]:
     fov_deg = PINHOLE_SOURCE[2] if params.pinhole else params.fov_deg
-    return [f"fov {fov_deg:g}", *(["buddha"] if params.immortal else []), *(["chase"] if params.third_person else [])]
+    return [f"fov {fov_deg:g}", *(["buddha"] if params.immortal else []), *(["chase"] if params.third_person else []),
+            *(["give weapons", "give ammo"] if params.policy == "events" else [])]
 
 
 def _play(game: vzd.DoomGame, params: EpisodeParams, encode: Callable[[np.ndarray], None]) -> Iterator[dict[str, Any]]:
     """Play the episode; every frame is encoded, and its truth row comes back."""
     source, target = cameras(params)
     top_deg = max_pitch_deg(source, target) if params.pinhole else 28.0
-    player, events, doors = Player(params.policy, params.seed, top_deg), Events(), Doors()
+    player: Plays | None = None
+    events, doors = Events(), Doors()
     middles: list[np.ndarray] | None = None
     for frame in range(params.tics):
         state = None if game.is_episode_finished() else game.get_state()
@@ -240,19 +307,22 @@ def _play(game: vzd.DoomGame, params: EpisodeParams, encode: Callable[[np.ndarra
             return
         assert state.game_variables is not None  # _configure asks for them
         now = dict(zip(VARIABLES, state.game_variables.tolist(), strict=True))
+        now["weapons"] = sum(now[f"weapon{slot}"] for slot in range(1, 8))
         if now["dead"]:
             return
         middles = middles or _line_middles(state)
         heights = np.array([(s.floor_height, s.ceiling_height) for s in state.sectors])
         opened = doors.opened(frame, heights, middles, (now["x"], now["y"]))
-        command = player.act(_view(state, now, source))
+        player = player or make_player(params, state.sectors, top_deg)
+        command = player.act(_view(state, now, source), _whereabouts(state, now))
         if now["weapon"] == MELEE_SLOT and command.attack:
             command = _without_attack(command)
         if command.use:
             doors.used(frame)
         rgb = state.screen_buffer
         encode(rectify(rgb, source, target, -now["pitch"]) if params.pinhole else rgb)
-        yield _row(frame, now, command, events.seen(now, opened), _objects(state, now, params, source, target))
+        told, objects = events.seen(now, opened, doors.closed), _objects(state, now, params, source, target)
+        yield _row(frame, now, command, told, objects)
         game.make_action(_buttons(command))
 
 
@@ -271,6 +341,13 @@ def _view(state: vzd.GameState, now: dict[str, float], source: CameraModel) -> V
     ahead, left, right = view_of_depth(state.depth_buffer)
     return View(pitch_deg=-now["pitch"], speed=math.hypot(now["vx"], now["vy"]), ahead=ahead, left=left, right=right,
                 enemy=enemy)
+
+
+def _whereabouts(state: vzd.GameState, now: dict[str, float]) -> Whereabouts:
+    assert state.labels is not None  # _configure enables them
+    items = tuple((label.object_position_x, label.object_position_y) for label in state.labels
+                  if _category(label) in ITEM_CATEGORIES)
+    return Whereabouts(now["x"], now["y"], now["angle"], items)
 
 
 def _category(label: vzd.Label) -> str:

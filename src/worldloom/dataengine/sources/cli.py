@@ -74,8 +74,9 @@ def _facts(entry: Any, path: Path) -> dict[str, Any]:
     if entry.problem or entry.sidecar is None or path.suffix != ".json":
         return {"name": entry.name, "problem": entry.problem or "no pose file"}
     document = json.loads(path.read_text(encoding="utf-8"))
-    return {"name": entry.name, "problem": None, "poses": len(document["poses"]), "read_as": document.get("read_as"),
-            "unit_m": document.get("unit_m"), "fps": document.get("fps"), "gravity": document.get("gravity")}
+    return {"name": entry.name, "problem": None, "poses": len(document.get("poses", ())),
+            "read_as": document.get("read_as"), "unit_m": document.get("unit_m"), "fps": document.get("fps"),
+            "gravity": document.get("gravity")}
 
 
 def _labelled(row: dict[str, Any], path: Path) -> dict[str, Any]:
@@ -83,20 +84,21 @@ def _labelled(row: dict[str, Any], path: Path) -> dict[str, Any]:
     import numpy as np
 
     from worldloom.annotators.actions.consistency import consistency
-    from worldloom.annotators.actions.label import label
+    from worldloom.annotators.actions.trajectory import path_action, summary
     from worldloom.annotators.camera.given import read_sidecar
-    from worldloom.annotators.camera.path import path_camera, path_fps
     from worldloom.schemas import DataError
 
     try:
         given = read_sidecar(path)
-        action = label(path_camera(given, row["name"]), path_fps(given, row["fps"]))
+        fps, action = path_action(path, given, row["name"], row["fps"])
     except DataError as error:
         return row | {"problem": str(error)}
     found: dict[str, Any] = {name: round(float(getattr(action, name).sum()), 2) for name in ("yaw_deg", "pitch_deg")}
     for axis, names in (("longitudinal", ("backward", "still", "forward")), ("lateral", ("left", "centre", "right"))):
         track = np.asarray(getattr(action, axis))[1:]
         found |= {name: round(float(np.mean(track == value)), 3) for name, value in zip(names, (-1, 0, 1), strict=True)}
+    whole = summary(given, action, fps)
+    found |= {name: round(whole[name], 3) for name in ("path_length", "heading_range_deg", "turning_frames")}
     if given.keys is not None:
         axes = ("longitudinal", "lateral", "yaw", "pitch")
         keys = {name: track for name, track in given.keys.items() if name in axes}

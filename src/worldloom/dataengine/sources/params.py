@@ -47,7 +47,8 @@ class SourceParams(BaseModel):
 class FileEntry:
     """A listed file. `name` and `sidecar` are POSIX paths inside the source, as `encode_name` writes them.
 
-    `beside` are further files that the sidecar's meaning depends on; `problem` says why the file cannot be used.
+    `beside` are further files that the sidecar's meaning depends on; `problem` says why the file cannot be used;
+    `about` is what the source says of it, as `about_text` writes it.
     """
     name: str
     path: str
@@ -56,3 +57,4 @@ class FileEntry:
     sha256: str | None = None
     beside: tuple[str, ...] = ()
     problem: str | None = None
+    about: str | None = None

@@ -124,7 +124,8 @@ def without_bars(frames: Iterator[tuple[float, av.VideoFrame]], stream: VideoStr
 
 def _crop(first: av.VideoFrame, stream: VideoStream, bars: Bars) -> av.filter.Graph:
     graph = av.filter.Graph()
-    source, sink = graph.add_buffer(template=stream), graph.add("buffersink")
+    source = graph.add_buffer(width=first.width, height=first.height, format=first.format, time_base=stream.time_base)
+    sink = graph.add("buffersink")
     width, height = first.width - bars.left - bars.right, first.height - bars.top - bars.bottom
     crop = graph.add("crop", f"w={width}:h={height}:x={bars.left}:y={bars.top}")
     source.link_to(crop)

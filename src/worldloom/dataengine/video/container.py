@@ -68,11 +68,11 @@ def _reason(error: BaseException) -> str:
 
 
 @contextmanager
-def open_video(path: Path) -> Iterator[tuple[InputContainer, VideoStream]]:
-    """Container and chosen stream of a file.
+def opened(path: Path) -> Iterator[InputContainer]:
+    """A file as FFmpeg reads it.
 
     Raises:
-        DecodeError: the file is missing, empty, not a video, or has no picture stream.
+        DecodeError: the file is missing, empty, or not a video.
     """
     name = Path(path).name
     if not os.path.isfile(path):
@@ -87,4 +87,15 @@ def open_video(path: Path) -> Iterator[tuple[InputContainer, VideoStream]]:
     except (av.error.FFmpegError, ValueError, OSError) as error:
         raise DecodeError(f"{name}: not a readable video: {_reason(error)}") from error
     with container:
-        yield container, main_stream(container, name)
+        yield container
+
+
+@contextmanager
+def open_video(path: Path) -> Iterator[tuple[InputContainer, VideoStream]]:
+    """Container and chosen stream of a file.
+
+    Raises:
+        DecodeError: the file is missing, empty, not a video, or has no picture stream.
+    """
+    with opened(path) as container:
+        yield container, main_stream(container, Path(path).name)

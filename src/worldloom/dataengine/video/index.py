@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import time
 from array import array
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from dataclasses import dataclass
 
 import av
@@ -13,10 +14,14 @@ import numpy as np
 from av.container import InputContainer
 from av.video.stream import VideoStream
 
+from worldloom.dataengine.stage import ALIVE, Alive
 from worldloom.dataengine.video.container import one_line
+from worldloom.dataengine.video.nal import holds_no_picture
 from worldloom.schemas import DecodeError
 
 STANDARD_RATES = (10.0, 12.0, 15.0, 24000 / 1001, 24.0, 25.0, 30000 / 1001, 30.0, 35.0, 48.0, 50.0, 60000 / 1001, 60.0)
+
+ALIVE_EVERY_S = 10.0
 
 
 @dataclass
@@ -35,25 +40,35 @@ def good_frames(
     """
     nominal = 1 / float(stream.average_rate or stream.base_rate or 25)
     last = None
-    frames = container.decode(stream)
-    while True:
-        try:
-            frame = next(frames)
-        except StopIteration:
-            return
-        except (av.error.FFmpegError, ValueError, OSError) as error:
-            damage.detail = one_line(error)
-            return
+    for frame in _decoded(container, stream, damage):
         if frame.is_corrupt:
             damage.detail = "a frame is damaged"
             if last is None:
                 continue
             return
-        time = frame.time
-        if time is None or (last is not None and time <= last):
-            time = 0.0 if last is None else last + nominal
-        last = time
-        yield time, frame
+        time_s = frame.time
+        if time_s is None or (last is not None and time_s <= last):
+            time_s = 0.0 if last is None else last + nominal
+        last = time_s
+        yield time_s, frame
+
+
+def _decoded(container: InputContainer, stream: VideoStream, damage: Damage) -> Iterator[av.VideoFrame]:
+    """What the decoder gives until it fails on a packet that holds a piece of a picture."""
+    packets, codec = container.demux(stream), stream.codec_context
+    while True:
+        packet = None
+        try:
+            packet = next(packets)
+            frames = packet.decode()
+        except StopIteration:
+            return
+        except (av.error.FFmpegError, ValueError, OSError) as error:
+            if packet is not None and holds_no_picture(codec.name, codec.extradata or b"", bytes(packet)):
+                continue
+            damage.detail = one_line(error)
+            return
+        yield from frames
 
 
 def deinterlaced(frames: Iterator[tuple[float, av.VideoFrame]], stream: VideoStream
@@ -160,13 +175,20 @@ def _packets(container: InputContainer, stream: VideoStream) -> Iterator[tuple[i
 
 def count_and_time(
     container: InputContainer, stream: VideoStream, damage: Damage
-) -> tuple[Timing | None, av.VideoFrame | None]:
-    """Decode a stream to its end: its timing and first frame, or (None, None) when nothing decodes."""
+) -> Generator[Alive, None, tuple[Timing | None, av.VideoFrame | None]]:
+    """Decode a stream to its end: returns its timing and first frame, or (None, None) when nothing decodes.
+
+    Yields ALIVE every ALIVE_EVERY_S while frames come: hours of film are no hang.
+    """
     times = array("d")
     first = frame = None
-    for time, frame in good_frames(container, stream, damage):
-        times.append(time)
+    said_s = time.monotonic()
+    for time_s, frame in good_frames(container, stream, damage):
+        times.append(time_s)
         first = first or frame
+        if time.monotonic() - said_s > ALIVE_EVERY_S:
+            said_s = time.monotonic()
+            yield ALIVE
     if first is None or frame is None:
         return None, None
     base = float(stream.time_base or 0)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from dataclasses import dataclass
 from pathlib import Path
 
 import av
 
+from worldloom.dataengine.stage import Alive
 from worldloom.dataengine.video.container import open_video, video_streams
 from worldloom.dataengine.video.index import Damage, Timing, count_and_time, good_frames, packet_timing
 from worldloom.dataengine.video.picture import Geometry, geometry_of
@@ -27,6 +29,7 @@ class Probe:
     header_frames: int | None
     is_interlaced: bool
     notes: tuple[str, ...]
+    is_counted_by_packets: bool
 
     @property
     def num_frames(self) -> int:
@@ -42,13 +45,26 @@ class Probe:
 
 
 def probe(path: Path) -> Probe:
-    """Read a whole file once and say what it is. Only files whose packets are not to be trusted are decoded.
+    """`probing` in one go.
 
     Raises:
         DecodeError: the file cannot be opened, has no picture stream, or not one frame can be decoded.
     """
+    steps = probing(path)
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            return end.value
+
+
+def probing(path: Path) -> Generator[Alive, None, Probe]:
+    """Read a whole file once and say what it is. Only files whose packets are not to be trusted are decoded.
+
+    Yields ALIVE now and then while it decodes. Raises as `probe`.
+    """
     damage = Damage()
-    timing, first = _timing(path, damage)
+    timing, first, by_packets = yield from _timing(path, damage)
     with open_video(path) as (container, stream):
         header = stream.frames or None
         streams = video_streams(container)
@@ -63,6 +79,7 @@ def probe(path: Path) -> Probe:
             stream_index=stream.index, width=width, height=height, geometry=geometry, timing=timing,
             header_frames=header, is_interlaced=interlaced,
             notes=(*notes, "interlaced: clips are deinterlaced") if interlaced else tuple(notes),
+            is_counted_by_packets=by_packets,
         )
 
 
@@ -78,18 +95,22 @@ def stored_geometry(path: Path) -> Geometry:
     raise DecodeError(f"{Path(path).name}: no frame can be decoded")
 
 
-def _timing(path: Path, damage: Damage) -> tuple[Timing | None, av.VideoFrame | None]:
-    """Timing and first frame. Interlaced files are decoded: a packet of theirs may hold half a frame."""
+def _timing(
+    path: Path, damage: Damage
+) -> Generator[Alive, None, tuple[Timing | None, av.VideoFrame | None, bool]]:
+    """Timing, first frame, and whether the packets alone gave them.
+
+    Interlaced files are decoded: a packet of theirs may hold half a frame.
+    """
     with open_video(path) as (container, stream):
         timing = packet_timing(container, stream)
+    if timing is not None:
+        with open_video(path) as (container, stream):
+            first = next(good_frames(container, stream, Damage()), None)
+        if first is not None and not first[1].interlaced_frame and abs(first[0] - timing.times_s[0]) < 1e-6:
+            return timing, first[1], True
     with open_video(path) as (container, stream):
-        if timing is None:
-            return count_and_time(container, stream, damage)
-        first = next(good_frames(container, stream, Damage()), None)
-    if first is not None and not first[1].interlaced_frame and abs(first[0] - timing.times_s[0]) < 1e-6:
-        return timing, first[1]
-    with open_video(path) as (container, stream):
-        return count_and_time(container, stream, damage)
+        return *(yield from count_and_time(container, stream, damage)), False
 
 
 def _notes(

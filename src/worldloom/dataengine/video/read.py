@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from worldloom.schemas import ConfigError, DecodeError
+from worldloom.schemas import DecodeError
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,8 @@ def iter_frames(
 
     Args:
         width, height: size wanted, else as displayed; one alone keeps the aspect.
-        backend: pyav, decord or torchcodec: the same frames; the last two need their own package.
+        backend: pyav, decord or torchcodec: the same frames at the same times; the last two need their own package,
+            and take no file that is unusual (`backends.choose` says which).
         damaged: "raise" a DecodeError where the stream breaks, or "stop" after the last good frame.
 
     Raises:
@@ -46,12 +47,10 @@ def iter_frames(
         ConfigError: unknown backend, or its package is not installed.
     """
     if backend == "pyav":
-        frames = _pyav_frames(Path(path), width, height, gray, start, damaged)
-    elif backend in ("decord", "torchcodec"):
-        from worldloom.dataengine.video.backends import backend_frames
-        frames = backend_frames(backend, Path(path), width, height, gray, start)
+        from worldloom.dataengine.video.backends.pyav import pyav_frames
+        frames = pyav_frames(Path(path), width, height, gray, start, damaged)
     else:
-        raise ConfigError(f"unknown video backend {backend!r}; known: pyav, decord, torchcodec")
+        frames = _other_frames(backend, Path(path), width, height, gray, start)
     for frame in frames:
         if (stop is not None and frame.index >= stop) or (stop_s is not None and frame.time_s >= stop_s):
             return
@@ -59,23 +58,24 @@ def iter_frames(
             yield frame
 
 
-def _pyav_frames(
-    path: Path, width: int | None, height: int | None, gray: bool, start: int, damaged: str
+def _other_frames(
+    backend: str, path: Path, width: int | None, height: int | None, gray: bool, start: int
 ) -> Iterator[Frame]:
-    from worldloom.dataengine.video.container import open_video
-    from worldloom.dataengine.video.index import Damage, good_frames
-    from worldloom.dataengine.video.picture import geometry_of, upright
+    """As pyav_frames, by another decoder; sizes are the same."""
+    from worldloom.dataengine.video.backends import timed_pictures
 
-    damage, geometry, size = Damage(), None, (0, 0)
-    with open_video(path) as (container, stream):
-        for index, (time_s, raw) in enumerate(good_frames(container, stream, damage)):
-            if geometry is None:
-                geometry = geometry_of(stream, raw)
-                size = target_size(geometry.display_size, width, height)
-            if index >= start:
-                yield Frame(index, time_s, upright(raw, geometry, *size, gray=gray))
-    if geometry is None or (damage.detail and damaged == "raise"):
-        raise DecodeError(f"{path.name}: breaks off ({damage.detail or 'no frame can be decoded'})")
+    size: tuple[int, int] | None = None
+    for index, time_s, rgb_HWC in timed_pictures(backend, path, start):
+        size = size or target_size((rgb_HWC.shape[1], rgb_HWC.shape[0]), width, height)
+        yield Frame(index, time_s, _resized(rgb_HWC, size, gray))
+
+
+def _resized(rgb_HWC: np.ndarray, size: tuple[int, int], gray: bool) -> np.ndarray:
+    import cv2
+
+    if rgb_HWC.shape[1::-1] != size:
+        rgb_HWC = cv2.resize(rgb_HWC, size, interpolation=cv2.INTER_AREA)
+    return cv2.cvtColor(rgb_HWC, cv2.COLOR_RGB2GRAY) if gray else rgb_HWC
 
 
 def read_frames(

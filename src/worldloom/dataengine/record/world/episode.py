@@ -37,8 +37,9 @@ class Episode:
 
     def __init__(self, params: WorldParams) -> None:
         self.params, self.game = params, Play(params)
-        self.renderer = Renderer(self.game.scene, camera_of(params), self.game.azimuth_deg, params.daylight,
-                                 params.perspective == "tps")
+        daylight = self.game.state.environment.daylight
+        self.renderer = Renderer(self.game.scene, camera_of(params), self.game.azimuth_deg, daylight,
+                                 params.perspective == "tps", len(self.game.people), params.variant)
         self.digest = hashlib.sha1()
 
     def close(self) -> None:

@@ -1,9 +1,9 @@
-"""The character of third-person play: a walking figure of boxes."""
+"""The character of third-person play, and other people: walking figures of boxes."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import panda3d.core as p3d
@@ -12,15 +12,15 @@ from worldloom.dataengine.record.world.figure_pose import FigurePose
 from worldloom.dataengine.record.world.mesh import Mesh
 from worldloom.dataengine.record.world.nodes import mesh_node
 
-FIGURE_STREAM = 13
+FIGURE_STREAM, PERSON_STREAM = 13, 19
 SWING_DEG, JUMP_SPREAD_DEG = 34.0, 25.0
 
 
 class Figure:
-    """Nodes of the body under `parent`; its colours come from the seed."""
+    """Nodes of a body under `parent`; its colours come from the seeds."""
 
-    def __init__(self, parent: p3d.NodePath, textures: Mapping[str, p3d.Texture], seed: int) -> None:
-        rng = np.random.default_rng([seed, FIGURE_STREAM])
+    def __init__(self, parent: p3d.NodePath, textures: Mapping[str, p3d.Texture], seeds: Sequence[int]) -> None:
+        rng = np.random.default_rng(list(seeds))
         skin = rng.uniform(0.55, 1, 3) * (1, 0.8, 0.65)
         shirt, trousers = rng.uniform(0.1, 1, 3), rng.uniform(0.08, 0.5, 3)
         self.node, self.textures = parent.attachNewNode("figure"), textures

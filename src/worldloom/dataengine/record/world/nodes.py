@@ -24,6 +24,19 @@ def texture_of(name: str, rgba_HWC: np.ndarray) -> p3d.Texture:
     return texture
 
 
+def height_texture(name: str, height_HW: np.ndarray) -> p3d.Texture:
+    """Numbers that programs read; rows from the bottom up."""
+    height, width = height_HW.shape
+    texture = p3d.Texture(name)
+    texture.setup2dTexture(width, height, p3d.Texture.TFloat, p3d.Texture.FR32)
+    texture.setRamImage(np.ascontiguousarray(height_HW, np.float32).tobytes())
+    texture.setMinfilter(p3d.SamplerState.FTNearest)
+    texture.setMagfilter(p3d.SamplerState.FTNearest)
+    texture.setWrapU(p3d.SamplerState.WMClamp)
+    texture.setWrapV(p3d.SamplerState.WMClamp)
+    return texture
+
+
 def program(vertex: str, fragment: str) -> p3d.Shader:
     return p3d.Shader.make(p3d.Shader.SLGLSL, vertex, fragment)
 

@@ -6,15 +6,17 @@ import re
 from dataclasses import dataclass
 from typing import Literal
 
+from worldloom.dataengine.record.cells import check_cell_weights
 from worldloom.schemas import ConfigError
 
 SCENES = ("town", "rooms", "terrain")
 PERSPECTIVES = ("fps", "tps")
 POLICIES = ("explore", "mixed", "turn", "rotate", "look", "strafe", "back", "jump", "walk", "forward", "idle",
-            "stationary", "wall", "door", "loop", "square", "showcase")
+            "stationary", "wall", "door", "loop", "square", "showcase", "thin")
 SCHEDULED = ("object_added", "object_dropped", "object_removed", "rain", "snow", "fog", "dusk", "dawn", "lamps_off",
              "lamps_on")
 """Events that are asked for; doors and items are the player's doing."""
+MAX_PEOPLE = 20
 EVENT = re.compile(r"(?P<kind>[a-z_]+)(@(?P<seconds>\d+(\.\d+)?))?")
 
 
@@ -35,12 +37,16 @@ class WorldParams:
     events: tuple[str, ...] = ()    # KIND or KIND@SECONDS
     depth_every: int = 0            # save the depth of every Nth frame; 0 saves none
     save_twin: bool = False         # save the same play with no event as NAME.twin.mp4
+    people: int = 0                 # how many walk about
+    variant: int = 0                # 1, 2, ...: the same play with another look
+    cell_weights: tuple[float, ...] = ()    # of policy `thin`: how often each of coverage.CELLS is held
 
     def __post_init__(self) -> None:
         for name, value, known in (("scene", self.scene, SCENES), ("policy", self.policy, POLICIES),
                                    ("perspective", self.perspective, PERSPECTIVES)):
             if value not in known:
                 raise ConfigError(f"unknown {name} {value!r}; known: {', '.join(known)}")
+        check_cell_weights(self.policy, self.cell_weights)
         self._check_picture()
         self._check_numbers()
         for kind, second in self.timed_events():
@@ -58,6 +64,8 @@ class WorldParams:
     def _check_numbers(self) -> None:
         if not 1 <= self.fps <= 120 or self.num_frames < 2:
             raise ConfigError(f"{self.seconds:g} s at {self.fps} frames a second is no episode; give 2 frames or more")
+        if not 0 <= self.people <= MAX_PEOPLE or self.variant < 0:
+            raise ConfigError(f"people {self.people} must be in 0 to {MAX_PEOPLE}, variant {self.variant} 0 or more")
         if self.seed < 0 or self.depth_every < 0 or not 0 <= self.daylight <= 1 or not 0 <= self.inertia_s <= 1:
             raise ConfigError(f"seed {self.seed} and depth_every {self.depth_every} must be 0 or more, daylight "
                               f"{self.daylight:g} and inertia_s {self.inertia_s:g} in 0 to 1")
@@ -74,7 +82,8 @@ class WorldParams:
     @property
     def name(self) -> str:
         """File name without suffix."""
-        return f"world_{self.scene}_{self.perspective}_{self.policy}_{self.seed}"
+        variant = f"_v{self.variant}" if self.variant else ""
+        return f"world_{self.scene}_{self.perspective}_{self.policy}_{self.seed}{variant}"
 
     def timed_events(self) -> list[tuple[str, float | None]]:
         """(kind, seconds from the start or None) of each event asked for.

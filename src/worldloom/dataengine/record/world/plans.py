@@ -7,9 +7,10 @@ from dataclasses import replace
 
 import numpy as np
 
+from worldloom.dataengine.record.cells import Cells
 from worldloom.dataengine.record.world.params import WorldParams
-from worldloom.dataengine.record.world.player import WALK_M_S, Command, Player
-from worldloom.dataengine.record.world.policy import Policy, Surroundings, Wander
+from worldloom.dataengine.record.world.player import FPS_PITCH_DEG, TPS_PITCH_DEG, WALK_M_S, Command, Player
+from worldloom.dataengine.record.world.policy import POLICY_STREAM, Policy, Surroundings, Wander
 from worldloom.dataengine.record.world.space import bearing_deg, wrap_deg
 
 DOOR_STOP_M, DOOR_WAIT_S, DOOR_WALK_S, GIVE_UP_S, THROUGH_M = 1.9, 1.0, 3.3, 6.0, 1.6
@@ -22,7 +23,26 @@ def make_policy(params: WorldParams) -> Policy:
         return Loop(params)
     if params.policy == "square":
         return Square(params)
+    if params.policy == "thin":
+        return Thin(params)
     return ThroughDoor(params) if params.policy == "door" else Wander(params)
+
+
+class Thin:
+    """Holds action cells, the thinnest most often; a wall or the end of pitch asks for another cell."""
+    segment = "thin"
+
+    def __init__(self, params: WorldParams) -> None:
+        rng = np.random.default_rng([params.seed, POLICY_STREAM])
+        self.cells = Cells(rng, params.cell_weights, params.fps)
+        self.pitch_deg = TPS_PITCH_DEG if params.perspective == "tps" else FPS_PITCH_DEG
+
+    def act(self, frame: int, player: Player, around: Surroundings) -> Command:
+        low, high = self.pitch_deg
+        self.cells.next(player.blocked, player.pitch_deg - low, high - player.pitch_deg)
+        longitudinal, lateral, _, _ = self.cells.cell
+        return Command(longitudinal=longitudinal, lateral=lateral, turn_deg=self.cells.turn_deg,
+                       look_deg=self.cells.look_deg)
 
 
 class Loop:

@@ -10,7 +10,9 @@ import numpy as np
 from worldloom.dataengine.record.pinhole import CameraModel, pinhole_camera
 from worldloom.dataengine.record.world.events import Event, Events
 from worldloom.dataengine.record.world.figure_pose import FigurePose
+from worldloom.dataengine.record.world.look import look_of
 from worldloom.dataengine.record.world.params import WorldParams
+from worldloom.dataengine.record.world.people import box_of, make_people, people_rows
 from worldloom.dataengine.record.world.plans import make_policy
 from worldloom.dataengine.record.world.player import Command, Player
 from worldloom.dataengine.record.world.policy import Surroundings
@@ -32,6 +34,7 @@ class View:
     time_s: float
     middle_3: np.ndarray
     figure: FigurePose | None = None
+    people: tuple[FigurePose, ...] = ()
 
     def pose(self) -> np.ndarray:
         """Canonical world_from_cam (4, 4)."""
@@ -50,7 +53,9 @@ class Play:
         rng = np.random.default_rng([params.seed, START_STREAM])
         self.scene = make_scene(params.scene, params.seed)
         self.azimuth_deg, cloud = float(rng.uniform(0, 360)), float(rng.uniform(0, 0.6))
-        self.state = self.scene.first_state(Environment(daylight=params.daylight, cloud=cloud))
+        environment, self.azimuth_deg = look_of(params, Environment(daylight=params.daylight, cloud=cloud),
+                                                self.azimuth_deg)
+        self.state = self.scene.first_state(environment)
         x, y, yaw_deg = find_start(self.scene, self.state, params, rng)
         for i, prop in enumerate(self.scene.props):
             self.state.present[i] = prop.kind != "coin" or bool(np.hypot(*(prop.position_3[:2] - (x, y))) > CLEAR_M)
@@ -60,6 +65,7 @@ class Play:
         self.policy, self.events = make_policy(params), Events(self.scene, params)
         self.command = Command()
         self.obstacles_N6 = self.scene.obstacles(self.state)
+        self.people = make_people(self.scene, self.obstacles_N6, params.people, params.seed)
 
     def advance(self, frame: int, seen: list[Seen]) -> list[Event]:
         """The world moves on to this frame; `seen` is what was in the picture before."""
@@ -72,11 +78,12 @@ class Play:
         player = self.player
         time_s = 0.0 if self.params.is_closed else frame / self.params.fps      # a revisit must look the same
         return View(player.camera_3(self.obstacles_N6), player.yaw_deg, player.pitch_deg, time_s, player.position_3,
-                    player.figure())
+                    player.figure(), tuple(person.at(time_s, self.scene) for person in self.people))
 
     def look(self, state: State, view: View) -> list[Seen]:
         """The things in the picture of a state from a view."""
-        return things_in_view(self.scene, state, view.pose(), view.position_3, camera_of(self.params))
+        return things_in_view(self.scene, state, view.pose(), view.position_3, camera_of(self.params),
+                              [box_of(pose) for pose in view.people])
 
     def body_columns(self, frame: int, view: View) -> dict[str, Any]:
         """Truth of camera and body in this frame; call it before `act`."""
@@ -85,6 +92,7 @@ class Play:
             "frame": frame, "time_s": frame / self.params.fps, "world_from_cam": view.pose().ravel().tolist(),
             "on_ground": player.on_ground, "health": None, "yaw_deg": view.yaw_deg, "pitch_deg": view.pitch_deg,
             "body_x": body[0], "body_y": body[1], "body_z": body[2], "body_yaw_deg": player.body_yaw_deg,
+            "people": people_rows(view.people),
             "body_shown": bool(view.figure and view.figure.is_shown),
         }
 

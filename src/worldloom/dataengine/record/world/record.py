@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -32,6 +32,8 @@ COLUMNS = pa.schema([
     ("event_px", pa.float64()), ("event_differs", pa.bool_()),
     *((f"env_{part}", pa.float64()) for part in ("daylight", "rain", "snow", "fog", "lamps")),
     ("has_depth", pa.bool_()),
+    ("people", pa.list_(pa.struct([("person", pa.int32()),
+                                   *((key, pa.float64()) for key in ("x", "y", "z", "yaw_deg"))]))),
 ])
 """Columns of the truth besides those that every recorder writes."""
 SCENE_SEED_STEP = 1000
@@ -39,10 +41,12 @@ SCENE_SEED_STEP = 1000
 
 def record_world(out_dir: Path, *, scenes: Sequence[str] = ("town",), episodes: int = 1, seed: int = 1,
                  workers: int = 1, progress: Callable[[int, int, Path], None] | None = None,
-                 **options: Any) -> list[Path]:
+                 places: Sequence[str] | None = None, variants: int = 0, **options: Any) -> list[Path]:
     """Record `episodes` of every scene, with seeds seed, seed + 1, ...; scene k starts at seed + 1000 k.
 
     Args:
+        variants: how many more times to record each play with another look: textures, hour and weather.
+        places: the scene of each episode where they are not shared out evenly, in place of `episodes`.
         workers: episodes recorded at the same time, each in a process of its own.
         progress: called after each episode with (done, total, path).
         options: further fields of `WorldParams`.
@@ -51,10 +55,11 @@ def record_world(out_dir: Path, *, scenes: Sequence[str] = ("town",), episodes: 
     Raises:
         ConfigError: an option is wrong, a video is there with other options, or the machine has no EGL.
     """
-    jobs = [WorldParams(scene=scene, seed=seed + SCENE_SEED_STEP * k + e, **options)
-            for k, scene in enumerate(scenes) for e in range(episodes)]
+    jobs = [WorldParams(scene=scene, seed=seed + SCENE_SEED_STEP * k + e, variant=variant, **options)
+            for k, scene in enumerate(scenes) for e in range(places.count(scene) if places else episodes)
+            for variant in range(variants + 1)]
     for job in jobs:
-        is_finished(Path(out_dir) / f"{job.name}.mp4", asdict(job))
+        is_finished(Path(out_dir) / f"{job.name}.mp4", job)
     done: dict[WorldParams, Path] = {}
     for job, path in recorded(Path(out_dir), jobs, record_episode, workers):
         done[job] = path
@@ -68,7 +73,7 @@ def record_episode(out_dir: Path, params: WorldParams) -> Path:
     out_dir = Path(out_dir).resolve()
     out_dir.mkdir(parents=True, exist_ok=True)
     video = out_dir / f"{params.name}.mp4"
-    if is_finished(video, asdict(params)):
+    if is_finished(video, params):
         return video
     with contextlib.ExitStack() as stack:
         scratch = stack.enter_context(scratch_file(out_dir, params.name))
@@ -120,5 +125,6 @@ def meta_of(params: WorldParams, result: Recording) -> dict[str, Any]:
         "policy": params.policy, "params": asdict(params), "pictures_sha1": result.pictures_sha1,
         "events": [event.as_dict() for event in result.events], "events_skipped": result.skipped,
         "event_category": CATEGORY,
+        "variant_of": f"{replace(params, variant=0).name}.mp4" if params.variant else None,
         "loop_middle_frame": (params.num_frames - 1) // 2 if params.policy == "loop" else None,
     }

@@ -8,10 +8,10 @@ import panda3d.core as p3d
 from worldloom.dataengine.record.pinhole import CameraModel
 from worldloom.dataengine.record.world import engine, shaders
 from worldloom.dataengine.record.world.depth import metres_of_depth
-from worldloom.dataengine.record.world.figure import Figure
+from worldloom.dataengine.record.world.figure import FIGURE_STREAM, PERSON_STREAM, Figure
 from worldloom.dataengine.record.world.lights import falling, light_values, nearest_lamps, sun_direction
 from worldloom.dataengine.record.world.mesh import Mesh
-from worldloom.dataengine.record.world.nodes import LEAF, LOOK, mesh_node, program, texture_of
+from worldloom.dataengine.record.world.nodes import LEAF, LOOK, height_texture, mesh_node, program, texture_of
 from worldloom.dataengine.record.world.play import View
 from worldloom.dataengine.record.world.scene import Prop, Scene, State
 from worldloom.dataengine.record.world.sun import ShadowMap, use_depth_programs
@@ -30,10 +30,11 @@ class Renderer:
     """Pictures of one scene. Close it when done: the engine draws every open one each time."""
 
     def __init__(self, scene: Scene, camera: CameraModel, azimuth_deg: float, daylight: float,
-                 has_figure: bool = False) -> None:
+                 has_figure: bool = False, people: int = 0, variant: int = 0) -> None:
         self.scene, self.camera_model = scene, camera
         self.sun_3 = sun_direction(azimuth_deg, daylight)
-        pictures = make_textures(np.random.default_rng([scene.seed, TEXTURE_STREAM]))
+        look = [variant] if variant else []
+        pictures = make_textures(np.random.default_rng([scene.seed, TEXTURE_STREAM, *look]))
         self.textures = {name: texture_of(name, picture) for name, picture in pictures.items()}
         self.root = p3d.NodePath("root")
         self.root.setAntialias(p3d.AntialiasAttrib.MMultisample)
@@ -44,9 +45,8 @@ class Renderer:
         for prop in scene.props:
             self.add_prop(prop)
         self.doors = [self._moving(mesh_node("door", door.mesh, self.textures)) for door in scene.doors]
-        self.figure = Figure(self.moving, self.textures, scene.seed) if has_figure else None
-        if self.figure:
-            _shade(self.figure.node)
+        self.figure = self._figure([scene.seed, FIGURE_STREAM, *look]) if has_figure else None
+        self.people = [self._figure([scene.seed, PERSON_STREAM, i, *look]) for i in range(people)]
         engine.engine().renderFrame()       # the first one lacks textures that are still on their way to the driver
         self.still_map.drawn = self.moving_map.drawn = None
 
@@ -80,6 +80,7 @@ class Renderer:
         self.moving_map = ShadowMap(self.root, "moving_shadow", MOVING_SHADOW, 512, 28.0, 2.0)
         for name, values in self.uniforms.items():
             self.root.setShaderInput(name, values)
+        self.root.setShaderInput("roof", height_texture("roof", self.scene.roof_heights()))
         self.root.setShaderInput("sun", self.sun_matrices)
         self.root.setShaderInput("still_shadow", self.still_map.texture)
         self.root.setShaderInput("moving_shadow", self.moving_map.texture)
@@ -101,6 +102,11 @@ class Renderer:
         node.reparentTo(self.moving)
         _shade(node)
         return node
+
+    def _figure(self, seeds: list[int]) -> Figure:
+        figure = Figure(self.moving, self.textures, seeds)
+        _shade(figure.node)
+        return figure
 
     def add_prop(self, prop: Prop) -> None:
         self.props.append(self._moving(mesh_node(prop.kind, prop.mesh, self.textures)))
@@ -130,6 +136,8 @@ class Renderer:
             node.setH(90 * door.axis + deg)
         if self.figure and view.figure:
             self.figure.place(view.figure)
+        for person, pose in zip(self.people, view.people, strict=True):
+            person.place(pose)
 
     def _light(self, state: State, view: View) -> None:
         now, eye = state.environment, view.position_3
@@ -153,7 +161,7 @@ class Renderer:
             return
         self.sun_matrices.setElement(0, self.still_map.aim(view.middle_3, self.sun_3))
         contents = (tuple(state.present), tuple(float(at[2]) for at in state.positions), tuple(state.door_deg),
-                    view.figure and view.figure.key)
+                    view.figure and view.figure.key, tuple(pose.key for pose in view.people))
         self.sun_matrices.setElement(1, self.moving_map.aim(view.middle_3, self.sun_3, contents))
 
     def _set(self, name: str, rows: np.ndarray) -> None:

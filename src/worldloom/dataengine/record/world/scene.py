@@ -12,6 +12,7 @@ from worldloom.dataengine.record.world.space import ray_length
 OPEN_ENOUGH_DEG = 60.0          # a door this far open lets through
 DOOR_HEIGHT_M = 2.15
 TERRAIN_STEP_M = 0.3
+ROOF_REACH_M, ROOF_CELL_M, NO_ROOF_M = 72.0, 0.25, -1000.0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -84,6 +85,7 @@ class Scene:
     props: list[Prop] = field(default_factory=list)
     doors: list[Door] = field(default_factory=list)
     lamps: list[list[float]] = field(default_factory=list)      # x, y, z, red, green, blue
+    roofs: list[list[float]] = field(default_factory=list)      # low x, low y, high x, high y, height of the underside
     height_HW: np.ndarray | None = None                         # hills: height at whole metres, middle at the origin
     start: tuple[float, float, float] = (0.0, 0.0, 0.0)         # x, y, heading
     boxes_N6: np.ndarray = field(default_factory=lambda: np.zeros((0, 6)))
@@ -102,6 +104,18 @@ class Scene:
         """The finished scene, with its walls as an array."""
         self.boxes_N6 = np.array(self.walls, float).reshape(-1, 6)
         return self
+
+    def roof_heights(self) -> np.ndarray:
+        """Height (R, R) of the highest roof over squares of ROOF_CELL_M, middle at the origin, rows along y; else far
+
+        below the ground.
+        """
+        side = round(2 * ROOF_REACH_M / ROOF_CELL_M)
+        height_RR = np.full((side, side), NO_ROOF_M, np.float32)
+        for x0, y0, x1, y1, z in self.roofs:
+            a, b, c, d = (round((value + ROOF_REACH_M) / ROOF_CELL_M) for value in (x0, y0, x1, y1))
+            height_RR[b:d, a:c] = np.maximum(height_RR[b:d, a:c], z)
+        return height_RR
 
     def first_state(self, environment: Environment) -> State:
         return State(environment, [True] * len(self.props), [prop.position_3 for prop in self.props],

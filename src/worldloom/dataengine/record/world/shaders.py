@@ -4,7 +4,13 @@
 each), and (fog per metre, wetness, lamps, share of sun), (cloud drift x, y, cloud cover, 0).
 """
 
+from worldloom.dataengine.record.world.scene import ROOF_REACH_M
+
 LIGHTS = 9
+_ROOF = f"""
+uniform sampler2D roof;     // height of the roof over each place, rows along y
+bool under_roof(vec3 at) {{ return at.z < textureLod(roof, at.xy / {2 * ROOF_REACH_M} + 0.5, 0.0).r - 0.02; }}
+"""
 LAMPS = 8
 
 _HEAD = f"""#version 330
@@ -45,7 +51,7 @@ void main() {
 }
 """
 
-_SURFACE = """
+_SURFACE = _ROOF + """
 uniform sampler2D p3d_Texture0;
 uniform sampler2DShadow still_shadow, moving_shadow;
 uniform vec4 lamp_place[LAMPS], lamp_colour[LAMPS];
@@ -76,7 +82,7 @@ vec3 shaded(vec3 texel) {
     vec3 n = normalize(normal);
     if (!gl_FrontFacing) n = -n;
     vec3 albedo = texel * texel * colour.rgb;
-    float wet = WETNESS * clamp(n.z, 0.0, 1.0);
+    float wet = WETNESS > 0.0 && !under_roof(position) ? WETNESS * clamp(n.z, 0.0, 1.0) : 0.0;
     albedo *= 1.0 - 0.45 * wet;
     vec3 lit = mix(GROUND_COLOUR, SKY_COLOUR, n.z * 0.5 + 0.5);
     vec3 shine = vec3(0.0);
@@ -84,7 +90,7 @@ vec3 shaded(vec3 texel) {
         float towards = max(dot(n, SUN_DIRECTION), 0.0);
         float sun = towards > 0.0 ? SUN_SHARE * sunlit(still_shadow, on_still) * sunlit(moving_shadow, on_moving) : 0.0;
         lit += SUN_COLOUR * towards * sun;
-        if (WETNESS > 0.0) {
+        if (wet > 0.0) {
             float gloss = max(dot(n, normalize(normalize(EYE - position) + SUN_DIRECTION)), 0.0);
             shine = SUN_COLOUR * pow(gloss, 40.0) * sun * wet;
         }
@@ -155,6 +161,7 @@ uniform vec4 light[9];
 uniform vec4 fall[2];       // (time, metres a second, sideways sway, width), colour
 in vec3 p3d_Vertex;
 in vec2 p3d_MultiTexCoord0;
+""" + _ROOF + """
 void main() {
     vec3 size = vec3(12.0, 12.0, 9.0), at = p3d_Vertex * size, eye = light[0].xyz;
     at.z -= fall[0].x * fall[0].y;
@@ -163,6 +170,7 @@ void main() {
     float away = length(at);
     vec3 side = normalize(cross(at, vec3(0.0, 0.0, 1.0))) * smoothstep(0.8, 3.0, away) * (away < 0.9 ? 0.0 : 1.0);
     float length_m = fall[0].z > 0.5 ? fall[0].w : 0.5;
+    if (under_roof(eye + at)) { side = vec3(0.0); length_m = 0.0; }
     vec3 corner = side * (p3d_MultiTexCoord0.x - 0.5) * fall[0].w + vec3(0.0, 0.0, p3d_MultiTexCoord0.y * length_m);
     gl_Position = p3d_ModelViewProjectionMatrix * vec4(eye + at + corner, 1.0);
 }

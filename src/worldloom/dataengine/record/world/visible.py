@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -20,20 +20,24 @@ TERRAIN_POINTS = 40
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """A thing in the picture; `prop` is its index, None for a door."""
+    """A thing in the picture; `prop` is its index, None for a door or a person."""
     kind: str
     prop: int | None
     box: tuple[int, int, int, int]      # x, y, width, height in pixels, clipped to the picture
 
+    @property
+    def category(self) -> str:
+        return "person" if self.kind == "person" else "door" if self.prop is None else "thing"
+
     def as_dict(self) -> dict[str, str | int]:
         x, y, w, h = self.box
-        return {"name": self.kind, "category": "door" if self.prop is None else "thing", "x": x, "y": y, "w": w, "h": h}
+        return {"name": self.kind, "category": self.category, "x": x, "y": y, "w": w, "h": h}
 
 
 def things_in_view(scene: Scene, state: State, world_from_cam_44: np.ndarray, eye_3: np.ndarray,
-                   camera: CameraModel) -> list[Seen]:
+                   camera: CameraModel, people: Sequence[list[float]] = ()) -> list[Seen]:
     """Things within 25 m of which a probe point is in the picture with no wall or hill before it (leaves are air)."""
-    named = list(_boxes(scene, state))
+    named = [*_boxes(scene, state), *(("person", None, box) for box in people)]
     if not named:
         return []
     boxes_N6 = np.array([box for _, _, box in named])

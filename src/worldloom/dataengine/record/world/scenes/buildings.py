@@ -10,6 +10,7 @@ from worldloom.dataengine.record.world.mesh import Mesh, Tint
 from worldloom.dataengine.record.world.scene import DOOR_HEIGHT_M, Door, Scene
 
 WALL_HALF_M, LINTEL_M, DOOR_WIDTH_M, STOREY_M = 0.15, 2.2, 1.1, 2.8
+EAVES_M = 0.4
 HOUSE_MATERIALS = ("brick", "stone", "plaster", "planks")
 
 
@@ -61,6 +62,7 @@ def add_house(scene: Scene, rng: np.random.Generator, x: float, y: float, width:
         scene.mesh.box("dark", (left, y - 0.06, 0), (left + DOOR_WIDTH_M, y, DOOR_HEIGHT_M), tile_m=1.1)
     _windows(scene.mesh, x, y, width, depth, height, WALL_HALF_M + 0.01 if is_open else 0.0)
     _roof(scene.mesh, material, tint, x, y, width, depth, height, float(rng.uniform(1.2, 2.6)))
+    scene.roofs.append([x - EAVES_M, y - EAVES_M, x + width + EAVES_M, y + depth + EAVES_M, height])
 
 
 def _shell(scene: Scene, material: str, tint: Tint, x: float, y: float, width: float, depth: float,
@@ -106,7 +108,7 @@ def _middles(start: float, length: float, spacing: float) -> list[float]:
 
 def _roof(mesh: Mesh, material: str, tint: Tint, x: float, y: float, width: float, depth: float, height: float,
           rise: float) -> None:
-    left, right, front, back = x - 0.4, x + width + 0.4, y - 0.4, y + depth + 0.4
+    left, right, front, back = x - EAVES_M, x + width + EAVES_M, y - EAVES_M, y + depth + EAVES_M
     ridge, top, tiles = (front + back) / 2, height + rise, (right - left) / 2
     uv = np.array([[0, 0], [tiles, 0], [tiles, 2], [0, 2]])
     mesh.quad("roof", [[left, front, height], [right, front, height], [right, ridge, top], [left, ridge, top]], uv)
