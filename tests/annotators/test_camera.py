@@ -242,7 +242,7 @@ def test_a_pose_file_that_lacks_something_is_refused_by_name(tmp_path, change, w
 
 def test_poses_with_times_are_interpolated_at_the_frames(tmp_path):
     facts = {"convention": "c2w/opencv/quat_xyzw", "unit_m": 0.5, "camera": None, "times_s": [0.0, 1.0],
-             "poses": [[0, 0, 0, 0, 0, 0, 1], [0, 0, 4, 0, 0, 0, 1]]}
+             "perspective": "fps", "poses": [[0, 0, 0, 0, 0, 0, 1], [0, 0, 4, 0, 0, 0, 1]]}
     (tmp_path / "walk.poses.json").write_text(json.dumps(facts))
     camera = run(CameraStage(), tmp_path, {"clip": clip_row([0, 7, 14]), "video": video_row(40, "walk.poses.json")})
     np.testing.assert_allclose(camera.world_from_cam_T44[:, 11], [0, 0.4, 0.8], atol=1e-9)
@@ -256,6 +256,28 @@ def write_clip(path, frames):
         for picture in frames:
             out.mux(stream.encode(av.VideoFrame.from_ndarray(np.repeat(picture[..., None], 3, 2), format="rgb24")))
         out.mux(stream.encode())
+
+
+def test_a_clip_of_one_frame_is_left_out_with_its_reason_and_keeps_a_given_pose(tmp_path, walls):
+    drop = run(CameraStage(), tmp_path, {"clip": clip_row([3]), "video": video_row(5, None)})
+    assert (drop.stage, drop.reason, drop.row_key) == ("camera", "too_short", "c")
+    facts = {"convention": "c2w/opencv/quat_xyzw", "camera": None, "poses": [[0, 0, 1, 0, 0, 0, 1]] * 5}
+    (tmp_path / "walk.poses.json").write_text(json.dumps(facts))
+    write_clip(tmp_path / "clip.mp4", film(walls, LENS, np.zeros(1)))
+    camera = run(CameraStage(), tmp_path, {"clip": clip_row([3]), "video": video_row(5, "walk.poses.json")})
+    assert camera.world_from_cam_T44.shape == (1, 16) and camera.perspective_seen == "uncertain"
+
+
+@pytest.mark.parametrize(("declared", "seen_as"), [(None, "fps"), ("tps", "uncertain")])
+def test_pictures_tell_the_perspective_of_given_poses_unless_the_pose_file_does(tmp_path, walls, declared, seen_as):
+    heading = 3.0 * np.arange(40)
+    write_clip(tmp_path / "clip.mp4", film(walls, LENS, heading))
+    poses = P.compose(P.look(heading, np.zeros(40)), np.zeros((40, 3))).reshape(40, 16).tolist()
+    facts = {"convention": "c2w/opencv/matrix", "camera": None, "perspective": declared, "poses": poses}
+    (tmp_path / "walk.poses.json").write_text(json.dumps(facts))
+    camera = run(CameraStage(), tmp_path, {"clip": clip_row(range(40)), "video": video_row(40, "walk.poses.json")})
+    assert (camera.estimator, camera.perspective_seen) == ("given/1", seen_as)
+    assert np.isnan(camera.parallax_px).all() and (camera.confidence == 1).all()
 
 
 def test_the_camera_stage_measures_a_coded_clip_with_the_declared_lens(tmp_path, walls):

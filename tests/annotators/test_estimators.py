@@ -84,6 +84,19 @@ def test_the_choice_goes_by_what_there_is_and_says_why(tmp_path, mode, sidecar, 
     assert (choice.name, choice.because) == (name, because)
 
 
+@pytest.mark.parametrize(("text", "name", "because"), [
+    ('{"keys": {"longitudinal": [1, 0]}}', "odometry", "recorded keys without poses"),
+    ('{"keys": {"longitudinal": [1, 0]}, "poses": []}', "given", "pose file beside the video"),
+    ('{"keys": {"longitudinal": [1, 0]}, "pose": "c2w"}', "given", "pose file beside the video"),
+    ("{", "given", "pose file beside the video")])
+def test_a_file_of_recorded_keys_alone_is_no_pose_file_and_a_broken_one_is_read_to_say_why(
+        tmp_path, text, name, because):
+    (tmp_path / "a.json").write_text(text)
+    footage = footage_of(range(9), sidecar=tmp_path / "a.json")
+    choice = auto.choose("auto", footage, {}, use_sidecar=True, long_above=30)
+    assert (choice.name, choice.because) == (name, because)
+
+
 def test_every_built_in_estimator_loads_and_keeps_the_interface():
     for name in auto.BUILT_IN:
         estimator = auto.load_estimator(name, {})
@@ -475,7 +488,7 @@ def test_a_tilted_world_is_put_upright_where_the_cameras_tell_and_engine_truth_i
     level = P.compose(P.look(6.0 * np.arange(40), 10 * np.sin(np.arange(40))), np.arange(40)[:, None] * [0.1, 0, 0.2])
     tilt = P.so3_exp(np.array([[0.3, 0.1, -0.4]]))[0]
     tilted = P.compose(tilt @ level[:, :3, :3], level[:, :3, 3] @ tilt.T)
-    facts = {"convention": "c2w/opencv/matrix", "camera": None, "poses": tilted.reshape(40, 16).tolist()}
+    facts = {"convention": "c2w/opencv/matrix", "camera": None, "perspective": "fps", "poses": tilted.reshape(40, 16).tolist()}
     (tmp_path / "walk.poses.json").write_text(json.dumps(facts))
     item = {"clip": clip_of(range(40)), "video": video_row(40, "walk.poses.json")}
     camera = run(CameraStage(), tmp_path, item)

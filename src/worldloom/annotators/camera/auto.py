@@ -15,6 +15,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from worldloom.annotators.camera.estimator import Estimator, Footage, OutputReader
+from worldloom.annotators.camera.given import holds_poses
 from worldloom.schemas import ConfigError
 
 _HERE = "worldloom.annotators.camera"
@@ -81,12 +82,15 @@ def choose(mode: str, footage: Footage, readers: Mapping[str, OutputReader], *, 
     """
     if mode != "auto":
         return Choice(mode, f"mode: {mode}")
-    if use_sidecar and footage.sidecar is not None:
+    has_poses = footage.sidecar is not None and holds_poses(footage.sidecar)
+    if use_sidecar and has_poses:
         return Choice("given", "pose file beside the video")
     for name, reader in readers.items():
         if reader.holds(footage):
             return Choice(name, f"output of {name} holds the clip")
-    missing = "no pose file" if use_sidecar else "pose files are not used"
+    missing = "pose files are not used"
+    if use_sidecar:
+        missing = "no pose file" if footage.sidecar is None else "recorded keys without poses"
     if readers:
         missing += f", no output of {', '.join(readers)} for it"
     count = footage.clip.num_frames

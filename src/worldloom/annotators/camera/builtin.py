@@ -25,7 +25,7 @@ class OdometryParams(Params):
 class Odometry:
     """Corner tracks, explained by rotation first and by travel where that is not enough, and adjusted together."""
     name: ClassVar[str] = "odometry"
-    version: ClassVar[int] = 7
+    version: ClassVar[int] = 8
     pictures: ClassVar[str] = "gray"
     needs_lens: ClassVar[bool] = True
     Params = OdometryParams

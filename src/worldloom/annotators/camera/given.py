@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import logging
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
@@ -40,19 +41,39 @@ class Given:
 
 
 def read_sidecar(path: Path) -> Given:
-    """The poses of a sidecar file.
+    """The poses of a sidecar file, read once for the clips of its video that follow each other.
 
     Raises:
         DataError: the file is missing or broken, is of another kind, or does not declare its convention.
     """
     if not path.exists():
         raise DataError(f"pose file {path.name} is missing")
+    facts = path.stat()
+    return _read(path, facts.st_mtime_ns, facts.st_size)
+
+
+@lru_cache(maxsize=2)
+def _read(path: Path, _changed_ns: int, _size: int) -> Given:
     try:
         if path.suffix == ".parquet":
             return _read_truth(path)
         return _canonical(path, read_colmap(path)) if path.suffix == ".txt" else _read_poses(path)
     except (pa.ArrowInvalid, json.JSONDecodeError, UnicodeDecodeError, KeyError, TypeError, ValueError) as err:
         raise DataError(f"pose file {path.name} cannot be read: {type(err).__name__} {err}") from err
+
+
+def holds_poses(path: Path) -> bool:
+    """Whether a sidecar file is one of poses: False where it has recorded keys alone.
+
+    A file that cannot be read counts as one of poses, so that whoever reads it says what is wrong.
+    """
+    if path.suffix != ".json":
+        return True
+    try:
+        facts = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return True
+    return not isinstance(facts, dict) or "keys" not in facts or not facts.keys().isdisjoint(("poses", "pose", "axes"))
 
 
 def _read_truth(path: Path) -> Given:

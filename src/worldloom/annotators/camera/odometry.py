@@ -20,6 +20,7 @@ from worldloom.annotators.camera.certainty import (
     turn_error_deg,
     unseen_error_deg,
 )
+from worldloom.annotators.camera.clutter import clear_tracks
 from worldloom.annotators.camera.overlay import usable_mask
 from worldloom.annotators.camera.starts import MIN_TRACKS, first_start, hold_still, repaired
 from worldloom.annotators.camera.tracks import Tracks, follow_all
@@ -83,7 +84,7 @@ def of_tracks(tracks: Tracks, lens: Lens, size: tuple[int, ...], overlay_share: 
     flow = Flow(tracks, lens)
     turning = bundle.fit_turns(flow)
     still_T, parallax_px = hold_still(flow, turning.error)
-    fit, doubt_T2 = _fit(flow, tracks, lens, turning.steps, still_T, parallax_px, size)
+    flow, fit, doubt_T2 = _fit(flow, tracks, lens, turning.steps, still_T, parallax_px, size)
     return _motion(flow, fit, doubt_T2, still_T, parallax_px, overlay_share)
 
 
@@ -104,10 +105,10 @@ def integrate(motion: Motion, lens: Lens) -> np.ndarray:
 
 
 def _fit(flow: Flow, tracks: Tracks, lens: Lens, turns: Steps, still_T: np.ndarray, parallax_px: np.ndarray,
-         size: tuple[int, ...]) -> tuple[Fit, np.ndarray]:
-    """The adjusted clip, and how far its turns are in doubt (`starts.repaired`).
+         size: tuple[int, ...]) -> tuple[Flow, Fit, np.ndarray]:
+    """The tracks heard, the adjusted clip, and how far its turns are in doubt (`starts.repaired`).
 
-    Half of the tracks settle which solution it is, all of them its last digits.
+    Half of the tracks settle which solution it is, all of them its last digits, those of clutter left out.
     """
     steps = first_start(flow, tracks, turns, still_T, parallax_px, size)
     kept_N = flow.touched(flow.count < 120) | (np.arange(flow.tracks) % 2 == 0)
@@ -119,7 +120,13 @@ def _fit(flow: Flow, tracks: Tracks, lens: Lens, turns: Steps, still_T: np.ndarr
         fit, doubt_T2 = repaired(part, tracks, lens, fit, still_T, kept_N, size)
     bundle.set_nearness(flow, fit.steps, ~kept_N)
     sigma = bundle.noise_px(fit.error)
-    return bundle.adjust(flow, fit.steps, still_T, sigma, rounds=6, from_px=4 * sigma), doubt_T2
+    fit = bundle.adjust(flow, fit.steps, still_T, sigma, rounds=6, from_px=4 * sigma)
+    clear_N = np.ones(flow.tracks, bool) if still_T.all() else clear_tracks(flow, fit, sigma, size)
+    if not clear_N.all():
+        flow = Flow(tracks, lens, clear_N)
+        sigma = bundle.noise_px(Fit.of(flow, fit.steps).error)
+        fit = bundle.adjust(flow, fit.steps, still_T, sigma, rounds=6, from_px=4 * sigma)
+    return flow, fit, doubt_T2
 
 
 def _motion(flow: Flow, fit: Fit, doubt_T2: np.ndarray, still_T: np.ndarray, parallax_px: np.ndarray,

@@ -66,7 +66,7 @@ class KnownLens:
 class CameraStage:
     """One camera track a clip, from the source's pose file, a model's output, or the pixels."""
     name: ClassVar[str] = "camera"
-    version: ClassVar[int] = 7
+    version: ClassVar[int] = 8
     reads: ClassVar[tuple[str, ...]] = ("clip", "video")
     optional: ClassVar[tuple[str, ...]] = ()
     writes: ClassVar[type] = Camera
@@ -93,11 +93,24 @@ class CameraStage:
         if choice.name == "given" and footage.sidecar is None:
             return _no_truth(self.name, clip, video)
         estimator = self._estimator(choice.name)
+        if clip.num_frames < 2 and estimator.pictures != "none":
+            return Drop(stage=self.name, row_key=clip.clip_id, reason="too_short",
+                        detail=f"video {video.name} frame {clip.start_frame}: one frame shows no movement")
         footage = _with_pictures(footage, self.context.media_path(clip), estimator.pictures)
         known = self._lens(footage, estimator.needs_lens)
         track = _checked(estimator.estimate(footage, known.lens), footage, known)
         because = f"{choice.because}; {known.detail}" if known.detail else choice.because
-        return _row(clip, levelled(track), because, _perspective(footage))
+        return _row(clip, levelled(track), because, _perspective(self._shown(footage)))
+
+    def _shown(self, footage: Footage) -> Footage:
+        """The footage with pictures to see the perspective in, unless the pose file states it."""
+        from worldloom.annotators.camera.given import read_sidecar
+
+        if footage.gray_THW is not None:
+            return footage
+        if footage.sidecar is not None and read_sidecar(footage.sidecar).perspective:
+            return footage
+        return _with_pictures(footage, self.context.media_path(footage.clip), "gray")
 
     def _choose(self, footage: Footage) -> Choice:
         from worldloom.annotators.camera.auto import choose

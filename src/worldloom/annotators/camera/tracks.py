@@ -16,7 +16,7 @@ LIFE = 12                             # steps
 MOST = 300                            # points at a time
 _REFILL_BELOW = 0.85
 _APART_PX = 6
-_LK = {"winSize": (15, 15), "maxLevel": 4, "criteria": (3, 20, 0.01), "minEigThreshold": 1e-4}
+_LK = {"winSize": (11, 11), "maxLevel": 4, "criteria": (3, 20, 0.01), "minEigThreshold": 1e-4}
 _RETURN_PX = 0.5
 
 
