@@ -11,5 +11,7 @@ bench *args:
     ./dev bench {{args}}
 bench-labels *args:
     ./dev bench-labels {{args}}
+bench-audit *args:
+    ./dev bench-audit {{args}}
 bench-video *args:
     ./dev bench-video {{args}}

@@ -363,8 +363,8 @@ def test_stated_errors_cover_what_noise_does(is_wandering):
         tracks = cloud_tracks(1.0, np.array([-0.03, 0.0, -0.05]), noise_px=0.15, is_wandering=is_wandering, seed=seed)
         motion = odometry.of_tracks(tracks, LENS, (240, 320))
         within.append(np.abs(motion.yaw_deg[1:] - 1.0) / motion.yaw_se_deg[1:])
-    assert np.mean(np.array(within) < 2) > 0.85        # fitted on pictures, whose tails are longer: 0.87, 0.92
-    assert 0.5 < np.mean(np.array(within) < 1) < 0.75
+    assert np.mean(np.array(within) < 2) > 0.9   # fitted on pictures, whose tracks also err together: 0.80, 0.80
+    assert 0.6 < np.mean(np.array(within) < 1) < 0.85
 
 
 def sheared(tracks, horizon_px_T):
@@ -417,10 +417,13 @@ def test_another_solution_as_good_widens_the_error_around_it():
     angle, sure, rival = np.full(30, 2.0), np.full(30, 0.95), np.zeros(30)
     rival[10] = 1.5
     error = turn_error_deg(angle, np.full(30, 1e-8), sure, rival)
-    assert (error[8:13] > 1.5).all() and error[:8].max() < 0.01 and error[13:].max() < 0.01
-    assert (turn_error_deg(angle, np.full(30, 1e-8), np.full(30, 0.3), np.zeros(30)) > 3 * error[0]).all()
-    rough = turn_error_deg(angle + 0.05 * np.random.default_rng(0).normal(size=30), np.zeros(30), sure, np.zeros(30))
-    assert 0.01 < np.median(rough) < 0.05
+    assert (error[8:13] > 0.45).all() and error[:8].max() < 0.02 and error[13:].max() < 0.02
+    assert (turn_error_deg(angle, np.full(30, 1e-8), np.full(30, 0.3), np.zeros(30)) > 2 * error[0]).all()
+    noise = np.random.default_rng(0).normal(size=30)
+    rough = turn_error_deg(angle + 0.05 * noise, np.full(30, 1e-8), sure, np.zeros(30))
+    assert 2 * error[0] < np.median(rough) < 0.05
+    moved = turn_error_deg(angle + noise, np.full(30, 1e-8), sure, np.zeros(30))
+    assert np.median(moved) < 10 * error[0]             # a camera that is moved roughly is not measured roughly
 
 
 def test_block_equations_are_solved_and_inverted_as_the_dense_ones():

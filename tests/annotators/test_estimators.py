@@ -488,7 +488,8 @@ def test_a_tilted_world_is_put_upright_where_the_cameras_tell_and_engine_truth_i
     level = P.compose(P.look(6.0 * np.arange(40), 10 * np.sin(np.arange(40))), np.arange(40)[:, None] * [0.1, 0, 0.2])
     tilt = P.so3_exp(np.array([[0.3, 0.1, -0.4]]))[0]
     tilted = P.compose(tilt @ level[:, :3, :3], level[:, :3, 3] @ tilt.T)
-    facts = {"convention": "c2w/opencv/matrix", "camera": None, "perspective": "fps", "poses": tilted.reshape(40, 16).tolist()}
+    facts = {"convention": "c2w/opencv/matrix", "camera": None, "perspective": "fps",
+             "poses": tilted.reshape(40, 16).tolist()}
     (tmp_path / "walk.poses.json").write_text(json.dumps(facts))
     item = {"clip": clip_of(range(40)), "video": video_row(40, "walk.poses.json")}
     camera = run(CameraStage(), tmp_path, item)

@@ -18,7 +18,7 @@ from worldloom.dataengine.geometry.smooth import noise_sigma, savitzky_golay
 from worldloom.dataengine.geometry.teleports import teleports, turned_away_deg
 from worldloom.schemas import UNCERTAIN, Action, Camera, DataError
 
-PROFILE = "cones/4"
+PROFILE = "cones/5"
 _STILL_M_S, _MOVING_M_S = 0.08, 0.20
 _STILL_SHARE, _MOVING_SHARE = 0.15, 0.35      # of the clip's median moving speed, without metres
 _KEEP_S = 0.5                          # a speed between the bands keeps its state this long

@@ -28,6 +28,7 @@ LOOKS_HZ = 12.0                  # neighbouring steps share frames: independent 
 CERTAIN = 0.80                   # posterior share of a value that is called certain
 SURE_STAND = 0.58                # confidence below which standing is not certain: what stands may be an overlay
 BLIND = 0.1                      # confidence of a step below which nothing was seen
+SLOW, SLOW_S = (0.05, 0.15), 0.25    # of the clip's usual speed, if it travels so long: by metres standing or walking
 # The figures below were fitted on recordings with other seeds than the bench draws.
 _FLOOR_PX, _FLOOR_PX_DEG = 0.04, 0.05         # image motion that a still camera leaves, and more for each degree turned
 _FLOOR_SPREAD, _FLAW = 0.5, 0.06              # its log's spread, and how often something else moves or fails
@@ -57,8 +58,18 @@ def judge_seen(camera: Camera, step_T3: np.ndarray, fps: float, lost_T: np.ndarr
     """Movement of an estimated track; `step_T3` is right, up, forward, and nothing is told on `lost_T` frames."""
     belief_TS, trust = posterior(camera, step_T3, fps), np.asarray(camera.confidence, float)
     lost_T = lost_T | (trust < BLIND) | ((belief_TS[:, _STILL] > 0.5) & (_usual(trust, fps) < SURE_STAND))
+    lost_T = lost_T | _is_slow(belief_TS, np.hypot(step_T3[:, 0], step_T3[:, 2]), fps)
     ahead, across = (_decided(share_T3, lost_T) for share_T3 in axis_shares(belief_TS))
     return Movement(ahead[0], across[0], ahead[1], across[1], belief_TS[:, _STILL] >= CERTAIN)
+
+
+def _is_slow(belief_TS: np.ndarray, level_T: np.ndarray, fps: float) -> np.ndarray:
+    """Steps at speeds between standing and moving, as they are where metres are known; here by the clip's own speed."""
+    travels = (belief_TS[:, _PLAIN].sum(1) >= CERTAIN) & (level_T > 0)
+    if travels.sum() < SLOW_S * fps:
+        return np.zeros(len(level_T), bool)
+    share_T = level_T / np.median(level_T[travels])
+    return (share_T > SLOW[0]) & (share_T < SLOW[1])
 
 
 def _usual(x_T: np.ndarray, fps: float) -> np.ndarray:

@@ -21,6 +21,7 @@ from worldloom.annotators.camera.certainty import (
     unseen_error_deg,
 )
 from worldloom.annotators.camera.clutter import clear_tracks
+from worldloom.annotators.camera.creep import set_off
 from worldloom.annotators.camera.overlay import usable_mask
 from worldloom.annotators.camera.starts import MIN_TRACKS, first_start, hold_still, repaired
 from worldloom.annotators.camera.tracks import Tracks, follow_all
@@ -84,8 +85,8 @@ def of_tracks(tracks: Tracks, lens: Lens, size: tuple[int, ...], overlay_share: 
     flow = Flow(tracks, lens)
     turning = bundle.fit_turns(flow)
     still_T, parallax_px = hold_still(flow, turning.error)
-    flow, fit, doubt_T2 = _fit(flow, tracks, lens, turning.steps, still_T, parallax_px, size)
-    return _motion(flow, fit, doubt_T2, still_T, parallax_px, overlay_share)
+    flow, fit, doubt_T2, still_T, slow_px = _fit(flow, tracks, lens, turning.steps, still_T, parallax_px, size)
+    return _motion(flow, fit, doubt_T2, still_T, np.maximum(parallax_px, slow_px), overlay_share)
 
 
 def integrate(motion: Motion, lens: Lens) -> np.ndarray:
@@ -105,7 +106,7 @@ def integrate(motion: Motion, lens: Lens) -> np.ndarray:
 
 
 def _fit(flow: Flow, tracks: Tracks, lens: Lens, turns: Steps, still_T: np.ndarray, parallax_px: np.ndarray,
-         size: tuple[int, ...]) -> tuple[Flow, Fit, np.ndarray]:
+         size: tuple[int, ...]) -> tuple[Flow, Fit, np.ndarray, np.ndarray, np.ndarray]:
     """The tracks heard, the adjusted clip, and how far its turns are in doubt (`starts.repaired`).
 
     Half of the tracks settle which solution it is, all of them its last digits, those of clutter left out.
@@ -121,12 +122,13 @@ def _fit(flow: Flow, tracks: Tracks, lens: Lens, turns: Steps, still_T: np.ndarr
     bundle.set_nearness(flow, fit.steps, ~kept_N)
     sigma = bundle.noise_px(fit.error)
     fit = bundle.adjust(flow, fit.steps, still_T, sigma, rounds=6, from_px=4 * sigma)
+    fit, still_T, slow_px = set_off(flow, fit, still_T, sigma)
     clear_N = np.ones(flow.tracks, bool) if still_T.all() else clear_tracks(flow, fit, sigma, size)
     if not clear_N.all():
         flow = Flow(tracks, lens, clear_N)
         sigma = bundle.noise_px(Fit.of(flow, fit.steps).error)
         fit = bundle.adjust(flow, fit.steps, still_T, sigma, rounds=6, from_px=4 * sigma)
-    return flow, fit, doubt_T2
+    return flow, fit, doubt_T2, still_T, slow_px
 
 
 def _motion(flow: Flow, fit: Fit, doubt_T2: np.ndarray, still_T: np.ndarray, parallax_px: np.ndarray,
