@@ -471,3 +471,27 @@ def test_roll_is_kept_where_the_camera_rolls_and_held_at_zero_else(rolls):
     found = odometry.integrate(motion, LENS)[:, :3, :3]
     error = np.degrees(np.linalg.norm(P.so3_log(np.swapaxes(found, 1, 2) @ facing), axis=1))
     assert error.max() < 0.5                              # the noise of 0.1 px adds up over 39 steps
+
+
+def test_a_camera_that_comes_to_rest_slowly_is_not_taken_for_one_that_turns():
+    """Near a wall a slow step and a turn look alike; the depths known from the plain steps before tell them apart."""
+    count, rng, pieces = 60, np.random.default_rng(3), []
+    speed = np.where(np.arange(count - 1) < 30, 0.05, 0.05 * 0.6 ** np.clip(np.arange(count - 1) - 29, 0, None))
+    speed[45:] = 0.0
+    place = np.concatenate([[0.0], np.cumsum(speed)])
+    point = np.column_stack([rng.uniform(-3, 6, 900), rng.uniform(-1.5, 1.5, 900), rng.uniform(2.0, 2.4, 900)])
+    for start in range(0, count - 1, 3):
+        steps = min(LIFE, count - 1 - start)
+        seen = point[rng.permutation(900)[:160]]
+        path = np.full((160, LIFE + 1, 2), np.nan)
+        for k in range(steps + 1):
+            path[:, k] = (seen[:, :2] - (place[start + k], 0)) / seen[:, 2:] * 160 + (160, 120)
+        path += np.cumsum(rng.normal(0, 0.1, path.shape), 1)
+        path[((path[:, 0] < 0) | (path[:, 0] > (320, 240))).any(1)] = np.nan
+        path = path[np.isfinite(path[:, 0, 0])]
+        pieces.append((np.full(len(path), start), path))
+    start, path = (np.concatenate(part) for part in zip(*pieces, strict=True))
+    motion = odometry.of_tracks(Tracks(start, path, count), LENS, (240, 320))
+    slow = slice(31, 37)                               # 2 pixels a step and less: down to a fifth of one
+    assert np.abs(motion.yaw_deg[slow]).max() < 0.04 and (motion.direction_T3[slow, 0] > 0.95).all()
+    assert np.abs(motion.yaw_deg[50:]).max() < 0.02 and not motion.direction_T3[50:].any()

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import io
 import json
 import struct
+import tarfile
 import zlib
 from collections.abc import Callable
 from pathlib import Path
@@ -210,6 +212,96 @@ def slambook(root: Path) -> None:
     pictures(root, [f"color/{i + 1}.png" for i in range(COUNT)])
 
 
+def spatialvid(root: Path) -> None:
+    """Every frame annotated, so that the same walk comes out; another test leaves frames out."""
+    home = root / "annotations/group_0001/a1"
+    home.mkdir(parents=True)
+    np.save(home / "poses.npy", from_canonical(WALK, "w2c/opencv/quat_xyzw"))
+    np.save(home / "intrinsics.npy", np.tile([FX / WIDTH, FX / HEIGHT, 0.5, 0.5], (COUNT, 1)))
+    (home / "indexes.txt").write_text("".join(f"{i}\n" for i in range(COUNT)))
+    (home / "caption.json").write_text(json.dumps({"SceneSummary": "a walk"}))
+    (root / "videos/group_0001").mkdir(parents=True)
+    tiny_video(root / "videos/group_0001/a1.mp4", COUNT, extra=("-g", "2"))
+
+
+def omniworld(root: Path) -> None:
+    rows = from_canonical(WALK, "w2c/opencv/quat_wxyz")
+    (root / "scene/camera").mkdir(parents=True)
+    (root / "scene/split_info.json").write_text(json.dumps({"split": [list(range(7, 7 + COUNT))]}))
+    (root / "scene/camera/split_0.json").write_text(json.dumps(
+        {"trans": rows[:, :3].tolist(), "quats": rows[:, 3:].tolist(), "focals": [FX] * COUNT, "cx": 80.0, "cy": 48.0}))
+    pictures(root / "scene", [f"color/{i + 7:06d}.png" for i in range(COUNT)])
+
+
+def solarwm(root: Path) -> None:
+    home = root / "owner/clip_1"
+    home.mkdir(parents=True)
+    np.save(home / "poses.npy", WALK)
+    np.save(home / "intrinsics.npy", np.tile([FX, FX, 80.0, 48.0], (COUNT, 1)))
+    (home / "meta.json").write_text(json.dumps({"fps": 24, "num_frames": COUNT, "width": WIDTH, "height": HEIGHT,
+                                                "source": "owner", "kept_tier": "high"}))
+    (home / "prompt.txt").write_text("a street\n")
+    tiny_video(home / "video.mp4", COUNT, extra=("-g", "3"))
+
+
+def dl3dv(root: Path) -> None:
+    """The full pictures are listed and a smaller copy is there."""
+    names = [f"images/frame_{i + 1:05d}.png" for i in range(COUNT)]
+    pictures(root / "hash", [name.replace("images/", "images_4/") for name in names])
+    frames = [{"file_path": name, "transform_matrix": pose.tolist()}
+              for name, pose in zip(names, from_canonical(WALK, "c2w/blender/matrix"), strict=True)]
+    (root / "hash/transforms.json").write_text(json.dumps(
+        {"fl_x": 4 * FX, "fl_y": 4 * FX, "cx": 320.0, "cy": 192.0, "w": 640, "h": 384, "frames": frames}))
+
+
+def gamefactory(root: Path) -> None:
+    rows = from_canonical(WALK, "c2w/minecraft/euler_yp").tolist()
+    actions = {str(i): {"ws": int(i > 0), "ad": 2 * int(i > 0), "scs": int(i == 3), "pos": row[:3], "yaw": row[3],
+                        "pitch": row[4], "yaw_delta": 0.2, "pitch_delta": 0.0} for i, row in enumerate(rows)}
+    (root / "metadata").mkdir()
+    (root / "metadata/seed_1.json").write_text(json.dumps({"biome": "plains", "actions": actions}))
+    (root / "video").mkdir()
+    tiny_video(root / "video/seed_1.mp4", COUNT, fps=16)
+
+
+def mind(root: Path) -> None:
+    home = root / "1st_data/train/data-1"
+    home.mkdir(parents=True)
+    rows = from_canonical(WALK, "c2w/unreal/euler_rpy", 0.01).tolist()
+    data = [{"time": i, "ws": 1, "ad": 2, "ud": 0, "lr": 2, "actor_pos": dict(zip("xyz", row[:3], strict=True)),
+             "actor_rpy": dict(zip("xyz", row[3:], strict=True))} for i, row in enumerate(rows)]
+    (home / "action.json").write_text(json.dumps({"caption": "a yard", "total_time": COUNT, "data": data}))
+    tiny_video(home / "video.mp4", COUNT, extra=("-g", "4"))
+
+
+def abot_world(root: Path) -> None:
+    home = root / "data/ab/abcd"
+    home.mkdir(parents=True)
+    rows = from_canonical(WALK, "w2c/opencv/quat_wxyz")[:, [3, 4, 5, 6, 0, 1, 2]]
+    keys = {"W": True, "D": True, "L": True, "Space": False}
+    members = {
+        "action.json": json.dumps({"fps": 24, "control_scheme": "WASD_QE_locomotion_IJKL_rotation", "frames": [
+            {"frame_id": f"frame_{i:05d}", "timestamp": i / 24, "keys": keys} for i in range(COUNT)]}),
+        "caption.json": json.dumps({"scene_static": "a harbour", "perspective": "third person"}),
+        "sparse/0/cameras.txt": f"1 PINHOLE {WIDTH} {HEIGHT} {FX} {FX} 80 48\n",
+        "sparse/0/images.txt": "".join(f"{i + 5} {' '.join(f'{x:.12g}' for x in row)} 1 frame_{i:05d}.png\n\n"
+                                       for i, row in enumerate(rows))}
+    with tarfile.open(home / "annotations.tar", "w") as tar:
+        for name, held in members.items():
+            info = tarfile.TarInfo(name)
+            info.size = len(held.encode())
+            tar.addfile(info, io.BytesIO(held.encode()))
+    tiny_video(home / "video.mp4", COUNT, extra=("-g", "5"))
+
+
+def unreal(root: Path) -> None:
+    rows = from_canonical(WALK, "c2w/unreal/euler_pyr", 0.01)
+    (root / "take.csv").write_text("Frame,Location X,Location Y,Location Z,Pitch,Yaw,Roll,FOV\n" + "".join(
+        f"{i},{','.join(f'{x:.12g}' for x in row)},{2 * np.degrees(np.arctan(80 / FX)):.12g}\n"
+        for i, row in enumerate(rows)))
+    tiny_video(root / "take.mp4", COUNT, extra=("-g", "6"))
+
+
 SAMPLES: dict[str, tuple[str, Callable[[Path], None], bool]] = {
     "7scenes": ("7scenes", seven_scenes, True), "re10k": ("re10k", re10k, True), "euroc": ("euroc", euroc, True),
     "nerf": ("nerf", nerf, True), "tum": ("tum", tum, True), "kitti": ("kitti", kitti, True),
@@ -218,6 +310,9 @@ SAMPLES: dict[str, tuple[str, Callable[[Path], None], bool]] = {
     "lingbot": ("lingbot", lingbot, False), "worldplay": ("hy-worldplay", worldplay, False),
     "motionctrl": ("motionctrl", motionctrl, False), "vpt": ("vpt", vpt, True), "aria": ("aria", aria, False),
     "uzh_fpv": ("uzh-fpv", uzh_fpv, False), "comma2k19": ("comma2k19", comma2k19, True),
-    "slambook": ("slambook", slambook, True),
+    "slambook": ("slambook", slambook, True), "spatialvid": ("spatialvid", spatialvid, True),
+    "omniworld": ("omniworld", omniworld, True), "solarwm": ("solarwm", solarwm, True),
+    "dl3dv": ("dl3dv", dl3dv, True), "gamefactory": ("gamefactory", gamefactory, True), "mind": ("mind", mind, True),
+    "abot_world": ("abot-world", abot_world, True), "unreal": ("unreal", unreal, True),
 }
 """Kind, writer, and whether the sample has pictures."""

@@ -26,7 +26,8 @@ from worldloom.schemas import DataError
 
 PAGES = Path(__file__).resolve().parents[2] / "docs" / "sources"
 
-SLANT_DEG = {"7scenes": 0.1, "colmap_text": 0.1, "colmap_binary": 0.1}
+SLANT_DEG = dict.fromkeys(
+    ("7scenes", "colmap_text", "colmap_binary", "spatialvid", "omniworld", "solarwm", "abot_world"), 0.1)
 """Formats whose world is slanted: the views level it, and so short a walk tells the vertical to a few degrees."""
 
 

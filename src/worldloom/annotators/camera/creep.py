@@ -54,8 +54,9 @@ def _image_motion_px(flow: Flow, fit: Fit) -> np.ndarray:
 def _errors(flow: Flow, fit: Fit, still_T: np.ndarray, sigma_px: float) -> np.ndarray:
     """Length of each shift in its own standard errors."""
     covariance_T33 = bundle.covariances(flow, fit, still_T, sigma_px)[:, 3:, 3:]
-    error = np.sqrt(np.trace(covariance_T33, axis1=1, axis2=2))
-    return np.linalg.norm(fit.steps.shift, axis=1) / np.maximum(error, 1e-12)
+    variance = np.trace(covariance_T33, axis1=1, axis2=2)
+    error = np.where(variance > 0, np.sqrt(np.maximum(variance, 1e-24)), np.inf)     # not positive: ill-determined
+    return np.linalg.norm(fit.steps.shift, axis=1) / error
 
 
 def _joined(found_T: np.ndarray, moving_T: np.ndarray) -> np.ndarray:

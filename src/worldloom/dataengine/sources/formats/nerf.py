@@ -1,4 +1,4 @@
-"""NeRF and DL3DV: transforms.json, a 4x4 camera-to-world a picture, OpenGL axes in a world with z up, focal in pixels.
+"""NeRF: transforms.json, a 4x4 camera-to-world a picture, OpenGL axes in a world with z up, focal in pixels.
 
 Pictures that are listed and not there are left out; unordered stills become a video in the order of their names.
 """
@@ -41,17 +41,24 @@ class NerfReader(FormatReader):
             except BROKEN as error:
                 yield unreadable(self.inside(path.parent), path, error)
                 continue
-            yield Recording(self.inside(path.parent), (path,), partial(_track, path, frames, self.fps),
+            yield Recording(self.inside(path.parent), (path,), partial(poses_of, path, frames, self.fps),
                             pictures=tuple(pictures))
 
 
-def listed_pictures(path: Path) -> tuple[list[Mapping[str, Any]], list[Path]]:
-    """(frames, picture of each) that are there, in the order of the pictures' names; all frames where none is."""
+def listed_pictures(path: Path, renamed: tuple[str, str] = ("", "")) -> tuple[list[Mapping[str, Any]], list[Path]]:
+    """(frames, picture of each) that are there, in the order of the pictures' names; all frames where none is.
+
+    `renamed` looks for the listed names with another beginning.
+    """
     document = json.loads(path.read_text(encoding="utf-8"))
     frames = sorted(document.get("frames", []), key=lambda frame: natural(frame["file_path"]))
-    found = [(frame, _picture(path.parent, frame["file_path"])) for frame in frames]
+    found = [(frame, _picture(path.parent, _renamed(frame["file_path"], *renamed))) for frame in frames]
     there = [(frame, picture) for frame, picture in found if picture is not None]
     return ([f for f, _ in there], [p for _, p in there]) if there else (frames, [])
+
+
+def _renamed(name: str, old: str, new: str) -> str:
+    return new + name[len(old):] if old and name.startswith(old) else name
 
 
 def _picture(folder: Path, name: str) -> Path | None:
@@ -60,7 +67,8 @@ def _picture(folder: Path, name: str) -> Path | None:
     return next((picture for picture in found if picture is not None), None)
 
 
-def _track(path: Path, frames: list[Mapping[str, Any]], fps: float) -> Track:
+def poses_of(path: Path, frames: list[Mapping[str, Any]], fps: float) -> Track:
+    """The path of the listed frames. Raises DataError where there is none."""
     document = json.loads(path.read_text(encoding="utf-8"))
     if not frames:
         raise DataError(f"{path.name}: no list 'frames' with a frame in it")

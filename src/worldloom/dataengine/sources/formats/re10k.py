@@ -15,6 +15,7 @@ import numpy as np
 
 from worldloom.dataengine.geometry.conventions import to_canonical
 from worldloom.dataengine.sources.files import is_video_name
+from worldloom.dataengine.sources.formats.footage import frame_size
 from worldloom.dataengine.sources.formats.reader import FormatReader, Recording
 from worldloom.dataengine.sources.formats.track import Track, matrices, pinhole
 from worldloom.schemas import DataError
@@ -65,13 +66,6 @@ def _track(path: Path, video: Path | None) -> Track:
 
 def _camera(table: np.ndarray, video: Path | None) -> dict[str, Any]:
     """Normalised focal lengths in pixels of the video beside it, of a 16:9 picture where there is none."""
-    width, height = _size(video) if video else (1280, 720)
+    width, height = frame_size(video) if video else (1280, 720)
     fx, fy, cx, cy = np.median(table[:, 1:5], axis=0)
     return pinhole(fx * width, fy * height, cx * width, cy * height, width, height)
-
-
-def _size(video: Path) -> tuple[int, int]:
-    from worldloom.dataengine.video.container import open_video
-
-    with open_video(video) as (_, stream):
-        return stream.width, stream.height

@@ -40,6 +40,7 @@ class Recording:
     video: Path | None = None
     pictures: tuple[Path, ...] = ()      # one a pose
     restamped: bool = False              # the track's times are the video's, whatever its file says
+    perspective: str | None = None       # of this recording, where the set mixes them
 
 
 class FormatReader:
@@ -71,6 +72,11 @@ class FormatReader:
     def seen_as(self) -> str:
         """The perspective declared in the plan, else the format's."""
         return self.perspective if self.params.perspective == "uncertain" else self.params.perspective
+
+    def _seen_as(self, recording: Recording) -> str:
+        """What the plan declares goes before what the recording says of itself."""
+        declared = self.params.perspective
+        return declared if declared != "uncertain" else recording.perspective or self.perspective
 
     def source_row(self) -> Source:
         return Source(source_id=self.source_id, name=self.params.name, kind=self.params.kind,
@@ -108,7 +114,8 @@ class FormatReader:
             made_of = self._made_of(recording)
             entry = known.get(recording.name)
             if entry is None or entry["made_of"] != made_of or not self._whole(entry):
-                entry = {"made_of": made_of, **bring_in(recording, self.root, self.convention, self.seen_as)}
+                made = bring_in(recording, self.root, self.convention, self._seen_as(recording))
+                entry = {"made_of": made_of, **made}
                 fresh += 1
             self.index[recording.name] = entry
             if fresh and fresh % _SAVE_EVERY == 0:
@@ -133,7 +140,8 @@ class FormatReader:
         """Name, size and time of every file that the recording is made of."""
         files = (*recording.files, *recording.pictures, *([recording.video] if recording.video else []))
         stats = [(file.name, os.stat(file)) for file in dict.fromkeys(files)]
-        return [_LAYOUT, self.version, self.seen_as, self.fps, [[name, s.st_size, s.st_mtime_ns] for name, s in stats]]
+        return [_LAYOUT, self.version, self._seen_as(recording), self.fps,
+                [[name, s.st_size, s.st_mtime_ns] for name, s in stats]]
 
 
 def bring_in(recording: Recording, folder: Path, convention: str, perspective: str) -> dict[str, Any]:
