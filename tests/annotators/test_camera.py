@@ -414,16 +414,19 @@ def test_a_pose_is_found_among_as_many_wrong_tracks_as_right_ones(is_shear):
 
 
 def test_another_solution_as_good_widens_the_error_around_it():
-    angle, sure, rival = np.full(30, 2.0), np.full(30, 0.95), np.zeros(30)
+    angle, sure, none = np.full(30, 2.0), np.full(30, 0.95), np.zeros(30)
+    rival, noise = none.copy(), np.random.default_rng(0).normal(size=30)
     rival[10] = 1.5
-    error = turn_error_deg(angle, np.full(30, 1e-8), sure, rival)
-    assert (error[8:13] > 0.45).all() and error[:8].max() < 0.02 and error[13:].max() < 0.02
-    assert (turn_error_deg(angle, np.full(30, 1e-8), np.full(30, 0.3), np.zeros(30)) > 2 * error[0]).all()
-    noise = np.random.default_rng(0).normal(size=30)
-    rough = turn_error_deg(angle + 0.05 * noise, np.full(30, 1e-8), sure, np.zeros(30))
-    assert 2 * error[0] < np.median(rough) < 0.05
-    moved = turn_error_deg(angle + noise, np.full(30, 1e-8), sure, np.zeros(30))
-    assert np.median(moved) < 10 * error[0]             # a camera that is moved roughly is not measured roughly
+
+    def errors(angle_deg=angle, confidence=sure, rival_deg=none, only_turns=False):
+        return turn_error_deg(angle_deg, np.full(30, 1e-8), confidence, rival_deg, np.full(30, only_turns))
+
+    error = errors(rival_deg=rival)
+    assert (error[8:13] > 0.3).all() and error[:8].max() < 0.02 and error[13:].max() < 0.02
+    assert (errors(confidence=np.full(30, 0.3)) > 1.3 * error[0]).all()
+    assert 1.3 * error[0] < np.median(errors(angle + 0.05 * noise)) < 0.05
+    assert np.median(errors(angle + noise)) < 6 * error[0]          # a camera that is moved roughly is not measured so
+    np.testing.assert_allclose(errors(only_turns=True), 2.6 * errors())
 
 
 def test_block_equations_are_solved_and_inverted_as_the_dense_ones():

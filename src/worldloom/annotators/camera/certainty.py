@@ -2,8 +2,8 @@
 
 Three things make turns wrong. Noise of the tracks, which the adjustment knows, though neighbouring points err alike and
 where many tracks disagree those that agree may be wrong together. Roughness that no camera has, such as engines that
-draw whole steps of angle. And other solutions that explain the tracks almost as well. The constants are fitted on 148
-recordings of both recorders: there 69 to 77 percent of the yaw errors lie within one error and 89 to 93 within two.
+draw whole steps of angle. And other solutions that explain the tracks almost as well. The constants are fitted on 200
+recordings of both recorders: there 69 to 77 percent of the yaw errors lie within one error and 90 to 95 within two.
 """
 
 from __future__ import annotations
@@ -17,24 +17,28 @@ from worldloom.annotators.camera.bundle import Fit, Flow
 from worldloom.annotators.camera.starts import MIN_TRACKS
 from worldloom.dataengine.geometry.smooth import window_sum
 
-_NOISE, _DISAGREEMENT, _SURE, _MOST_DISAGREEMENT = 1.54, 1.23, 0.63, 1.48
-_ROUGH, _MOST_ROUGH_DEG, _ROUGH_OVER_NOISE = 0.51, 0.3, 7.8     # a camera that is moved roughly is not measured so
-_RIVAL = 0.32
+_NOISE, _DISAGREEMENT, _SURE, _MOST_DISAGREEMENT = 0.97, 0.61, 0.864, 1.15
+_USUAL_DEG, _SHARED = 0.008, 0.2      # the more noise, the more of it neighbours share
+_ALONE = 2.6                          # of steps that only turn: with fewer unknowns what is shared weighs more
+_ROUGH, _MOST_ROUGH_DEG, _ROUGH_OVER_NOISE = 0.58, 0.3, 4.2     # a camera that is moved roughly is not measured so
+_RIVAL = 0.23
 _TRAVEL = 2.6
 
 
 def turn_error_deg(angle_deg_T: np.ndarray, variance_T: np.ndarray, confidence_T: np.ndarray,
-                   rival_deg_T: np.ndarray) -> np.ndarray:
+                   rival_deg_T: np.ndarray, only_turns_T: np.ndarray) -> np.ndarray:
     """Standard error (T,) in degrees of the steps of an angle.
 
     Args:
         variance_T: the adjustment's, in square radians.
         confidence_T: share of the tracks that the fit explains.
         rival_deg_T: how far the steps of nearly as good solutions are off (`starts.repaired`).
+        only_turns_T: steps without travel.
     """
     around_T = window_sum(confidence_T, 4) / window_sum(np.ones_like(confidence_T), 4)
     growth_T = np.exp(np.minimum(_DISAGREEMENT * (_SURE - around_T), _MOST_DISAGREEMENT))
-    own_T = _NOISE * np.degrees(np.sqrt(np.maximum(variance_T, 0))) * growth_T
+    noise_T = np.degrees(np.sqrt(np.maximum(variance_T, 0)))
+    own_T = _NOISE * noise_T * (noise_T / _USUAL_DEG) ** _SHARED * growth_T * np.where(only_turns_T, _ALONE, 1.0)
     rough_T = np.minimum(_ROUGH * np.minimum(_roughness(angle_deg_T), _MOST_ROUGH_DEG), _ROUGH_OVER_NOISE * own_T)
     rival_T = _RIVAL * sliding_window_view(np.pad(rival_deg_T, 2), 5).max(1)
     return np.sqrt(own_T**2 + rough_T**2 + rival_T**2)

@@ -146,7 +146,8 @@ def _motion(flow: Flow, fit: Fit, doubt_T2: np.ndarray, still_T: np.ndarray, par
                                       (turned.pitch_deg, covariance_T66[:, 0, 0], 0)):
         smooth_T = np.where(poor, hampel(angle_T, floor=_SPIKE_DEG), angle_T)
         angles.append(_from_rest(smooth_T))
-        error_T = turn_error_deg(angle_T, variance_T * noise_T**2, confidence, np.degrees(doubt_T2[:, axis]))
+        error_T = turn_error_deg(angle_T, variance_T * noise_T**2, confidence, np.degrees(doubt_T2[:, axis]),
+                                 still_T)
         error_T = np.where(flow.count < MIN_TRACKS, unseen_error_deg(flow, variance_T), error_T)
         errors.append(_from_rest(np.minimum(np.hypot(error_T, angle_T - smooth_T), 180.0)))
     length = np.linalg.norm(fit.steps.shift, axis=1)
