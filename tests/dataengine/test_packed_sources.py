@@ -36,12 +36,14 @@ from packed_samples import (
     write_tar,
 )
 from tiny import read_number, tiny_video
+from typer.testing import CliRunner
 
 from worldloom.dataengine.catalog import open_catalog
 from worldloom.dataengine.plan import load_plan
 from worldloom.dataengine.runner import run_plan
 from worldloom.dataengine.sources import FileEntry, SourceParams, open_source
 from worldloom.dataengine.sources.about import MOST_CHARACTERS, about_text
+from worldloom.dataengine.sources.cli import sources_app
 from worldloom.dataengine.sources.dataset_card import card_licence
 from worldloom.dataengine.sources.lerobot_meta import filled
 from worldloom.dataengine.sources.remux import copy_range, cut_range
@@ -620,3 +622,11 @@ def test_parts_written_before_videos_had_facts_are_read_beside_new_ones(tmp_path
 def test_a_path_that_is_not_there_is_refused_in_one_line(kind: str, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="is not a folder"):
         open_source(SourceParams(name="s", kind=kind, path=str(tmp_path / "none")))
+
+
+def test_videos_without_poses_open_from_the_command_line_without_a_problem(tmp_path: Path) -> None:
+    with webdataset.TarWriter(str(tmp_path / "in.tar")) as tar:
+        tar.write({"__key__": "one", "mp4": video(0)})
+    done = CliRunner().invoke(sources_app, ["open", "webdataset", str(tmp_path), "--out", str(tmp_path / "o"), "--json"])
+    assert done.exit_code == 0, done.output
+    assert json.loads(done.output) == {"name": "in.tar/one.mp4", "problem": None, "poses": 0}

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
+import io
 import json
+import tarfile
 
 import numpy as np
 import pytest
@@ -15,6 +17,7 @@ from corpus import make_corpus
 from worldloom.dataengine.catalog import open_catalog
 from worldloom.dataengine.store import read_part, write_table
 from worldloom.schemas import Caption, ConfigError, DataError
+from worldloom.shards.index import scan_tar
 from worldloom.shards.loader import Loader
 from worldloom.shards.pack import catalog_samples, pack
 from worldloom.shards.verify import verify
@@ -126,3 +129,19 @@ def test_an_index_with_a_path_is_refused(corpus, mix):
     (folder / "index.json").write_text(json.dumps(document))
     with pytest.raises(ConfigError, match="holds a path"):
         Loader(folder)
+
+
+@pytest.mark.parametrize(("tail", "is_cut"), [
+    (b"", False), (bytes(512), False), (b"k2.txt" + bytes(194), True), (b"rubbish" + bytes(505), True)],
+    ids=["nothing", "zeros", "half a header", "no header"])
+def test_a_tar_must_end_in_nothing_or_zeros(tmp_path, tail, is_cut):
+    """tarfile reads half a header, and rubbish, as the end of an archive."""
+    whole = io.BytesIO()
+    with tarfile.open(fileobj=whole, mode="w") as archive:
+        for name in ("k0.txt", "k1.txt"):
+            info = tarfile.TarInfo(name)
+            info.size = 512
+            archive.addfile(info, io.BytesIO(b"x" * 512))
+    (tmp_path / "s.tar").write_bytes(whole.getvalue()[:2048] + tail)
+    _, problems = scan_tar(tmp_path / "s.tar")
+    assert any("cut short or damaged" in problem for problem in problems) == is_cut

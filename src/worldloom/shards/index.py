@@ -144,8 +144,19 @@ def _walk(path: Path) -> Any:
                     yield None, f"cut short inside member {info.name!r}"
                 else:
                     yield info, ""
+            yield from ((None, problem) for problem in _after_the_last(path, tar.offset))
     except (tarfile.TarError, EOFError, OSError) as error:
         yield None, f"cut short or damaged: {error}"
+
+
+def _after_the_last(path: Path, offset: int) -> list[str]:
+    """What is wrong where a tar's reading ended: neither nothing nor zeros, as where a header was cut in two."""
+    with path.open("rb") as file:
+        file.seek(offset)
+        block = file.read(tarfile.BLOCKSIZE)
+    if block.strip(b"\0") or 0 < len(block) < tarfile.BLOCKSIZE:
+        return ["cut short or damaged: no header of a member follows the last"]
+    return []
 
 
 def _add(path: Path, key: str, places: dict[str, list[int]], usable: list[Entry], problems: list[str]) -> None:

@@ -52,7 +52,7 @@ def label(kind: Kind, folder: Folder, out: Out = Path("opened"), only: Only = No
     rows = []
     for entry, path in _opened(kind, folder, out, only, fps):
         row = _facts(entry, path)
-        rows.append(row if row["problem"] else _labelled(row, path))
+        rows.append(row if row["problem"] or not row["poses"] else _labelled(row, path))
     _print(rows, as_json)
 
 
@@ -71,8 +71,10 @@ def _opened(kind: str, folder: Path, out: Path, only: str | None, fps: float | N
 def _facts(entry: Any, path: Path) -> dict[str, Any]:
     import json
 
-    if entry.problem or entry.sidecar is None or path.suffix != ".json":
-        return {"name": entry.name, "problem": entry.problem or "no pose file"}
+    if entry.problem:
+        return {"name": entry.name, "problem": entry.problem}
+    if entry.sidecar is None or path.suffix != ".json":
+        return {"name": entry.name, "problem": None, "poses": 0}
     document = json.loads(path.read_text(encoding="utf-8"))
     return {"name": entry.name, "problem": None, "poses": len(document.get("poses", ())),
             "read_as": document.get("read_as"), "unit_m": document.get("unit_m"), "fps": document.get("fps"),
