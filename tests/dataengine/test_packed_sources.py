@@ -627,6 +627,7 @@ def test_a_path_that_is_not_there_is_refused_in_one_line(kind: str, tmp_path: Pa
 def test_videos_without_poses_open_from_the_command_line_without_a_problem(tmp_path: Path) -> None:
     with webdataset.TarWriter(str(tmp_path / "in.tar")) as tar:
         tar.write({"__key__": "one", "mp4": video(0)})
-    done = CliRunner().invoke(sources_app, ["open", "webdataset", str(tmp_path), "--out", str(tmp_path / "o"), "--json"])
+    command = ["open", "webdataset", str(tmp_path), "--out", str(tmp_path / "o"), "--json"]
+    done = CliRunner().invoke(sources_app, command)
     assert done.exit_code == 0, done.output
     assert json.loads(done.output) == {"name": "in.tar/one.mp4", "problem": None, "poses": 0}
