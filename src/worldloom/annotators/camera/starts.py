@@ -9,6 +9,7 @@ import numpy as np
 
 from worldloom.annotators.camera import bundle
 from worldloom.annotators.camera.bundle import Fit, Flow, Steps
+from worldloom.annotators.camera.plane_twin import other_motion
 from worldloom.annotators.camera.rotation import travel_given_rotation
 from worldloom.annotators.camera.sweep import swept_pose
 from worldloom.annotators.camera.tracks import Tracks
@@ -25,7 +26,7 @@ _MOST_NOISE_PX = 0.6                  # what is left beyond that is no noise: tu
 _ALIKE, _JERK_DEG = 20.0, 0.5         # tracks that count for one; change of the turn from step to step
 _LOOKING, _JUMP = 0.008, 10           # rise of the horizon in a step, in units of fy; steps around it
 _RIVAL = 3.0                          # burden by which a rival solution counts for a third
-_WORTH = 1.0                          # what must be less against another start around a step
+_WORTH, _WORTH_TWIN = 1.0, 24.0       # what must be less against another start around a step; a twin fits by design
 
 
 def hold_still(flow: Flow, error_M2: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -83,7 +84,7 @@ def repaired(flow: Flow, tracks: Tracks, lens, fit: Fit, still_T: np.ndarray, ke
     """
     rivals: list[Fit] = []
     starts = (_level, partial(_posed, size=size), _swept, _bridged)
-    for start in (_unpitched, *starts) if flow.is_shear else starts:
+    for start in (_unpitched, *starts) if flow.is_shear else (*starts, _twin):
         sigma = bundle.noise_px(fit.error)
         few = flow.count < _FEW
         bad = (few | (_mean_cost(flow, fit, sigma) > _BAD_COST)) & ~(still_T & ~few)
@@ -100,7 +101,7 @@ def repaired(flow: Flow, tracks: Tracks, lens, fit: Fit, still_T: np.ndarray, ke
         bundle.set_nearness(part, other, part.touched(zone))
         other = bundle.adjust(part, other, still_T, sigma, rounds=6, from_px=max(1.0, 6 * sigma), held_T=held).steps
         rivals += [fit, Fit.of(flow, other)]
-        fit = _better(flow, fit, rivals[-1], sigma, ~held)
+        fit = _better(flow, fit, rivals[-1], sigma, ~held, _WORTH_TWIN if start is _twin else _WORTH)
     return fit, _rivalry(flow, fit, rivals)
 
 
@@ -115,11 +116,11 @@ def _rivalry(flow: Flow, fit: Fit, rivals: list[Fit]) -> np.ndarray:
     return doubt_T2
 
 
-def _better(flow: Flow, fit: Fit, other: Fit, sigma: float, zone_T: np.ndarray) -> Fit:
+def _better(flow: Flow, fit: Fit, other: Fit, sigma: float, zone_T: np.ndarray, worth: float) -> Fit:
     """The fit with those parts of the other that explain the tracks better, each judged alone."""
     burden_T = _burden(flow, fit, sigma)
     gain, least = window_sum(burden_T - _burden(flow, other, sigma), 4), float(burden_T.sum())
-    for first, last in _runs((gain > _WORTH) & zone_T):
+    for first, last in _runs((gain > worth) & zone_T):
         taken = np.zeros(flow.steps, bool)
         taken[first:last] = True
         mixed = _mixed(flow, fit, other.steps, taken)
@@ -219,6 +220,22 @@ def _swept(flow: Flow, tracks: Tracks, steps: Steps, zone_T: np.ndarray) -> Step
         own = slice(a, min(a + _EVERY, flow.steps))
         new.sink[own] += sink / (last - first)
         _set(new, own, first, P.so3_exp(fix), -turn.T @ t * speed)
+    return new
+
+
+def _twin(flow: Flow, tracks: Tracks, steps: Steps, zone_T: np.ndarray) -> Steps:
+    """As the other motion that shows the largest plane the same way."""
+    new, focal = steps.copy(), float(flow.focal[0])
+    for a in np.flatnonzero(zone_T)[::_EVERY]:
+        first, last = _span(tracks, a, flow.steps)
+        rays_a, rays_b = _rays(flow, tracks, new, first, last)
+        turn = _product(steps.turn[first:last])
+        found = other_motion(rays_a, rays_b, turn, focal)
+        if found is None:
+            continue
+        fix = P.so3_log(found[0] @ turn.T) / (last - first)
+        speed = _speed(rays_a, rays_b, *found) / (last - first)
+        _set(new, slice(a, min(a + _EVERY, flow.steps)), first, P.so3_exp(fix), -found[0].T @ found[1] * speed)
     return new
 
 
