@@ -16,7 +16,8 @@ LIFE = 12                             # steps
 MOST = 300                            # points at a time
 _REFILL_BELOW = 0.85
 _APART_PX = 6
-_LK = {"winSize": (11, 11), "maxLevel": 4, "criteria": (3, 20, 0.01), "minEigThreshold": 1e-4}
+_LK = {"maxLevel": 4, "criteria": (3, 20, 0.01), "minEigThreshold": 1e-4}
+_SIDE_PX, _SMALL_SIDE_PX, _SMALL_PX = 15, 11, 300      # of the window around a point; in pictures up to so high
 _RETURN_PX = 0.5
 
 
@@ -27,7 +28,7 @@ def follow(
     start = _corners(a_HW, mask_HW, most)
     if len(start) < 8:
         return np.zeros((0, 2)), np.zeros((0, 2))
-    end, ok = _flow(a_HW, b_HW, start, mask_HW)
+    end, ok = _flow(a_HW, b_HW, start, mask_HW, _SIDE_PX)
     return start[ok].astype(float), end[ok].astype(float)
 
 
@@ -56,12 +57,13 @@ class Tracks:
 
 def follow_all(gray_THW: np.ndarray, mask_HW: np.ndarray) -> Tracks:
     """Tracks of a clip (T, H, W); lost and worn-out points are replaced."""
+    side_px = _SMALL_SIDE_PX if gray_THW.shape[1] <= _SMALL_PX else _SIDE_PX
     live, ended = _Live(), [(np.zeros(0, int), np.zeros((0, LIFE + 1, 2), np.float32))]
     for t, (a_HW, b_HW) in enumerate(zip(gray_THW[:-1], gray_THW[1:], strict=True)):
         if len(live.places) < _REFILL_BELOW * MOST:
             live.add(_corners(a_HW, _away_from(live.places, mask_HW), MOST - len(live.places)), t)
         if len(live.places):
-            live.move(*_flow(a_HW, b_HW, live.places, mask_HW))
+            live.move(*_flow(a_HW, b_HW, live.places, mask_HW, side_px))
             ended.extend(live.retired(t + 1))
     ended.append((live.start, live.path))
     start, path = (np.concatenate(parts) for parts in zip(*ended, strict=True))
@@ -120,11 +122,12 @@ def _away_from(places_N2: np.ndarray, mask_HW: np.ndarray) -> np.ndarray:
 
 
 def _flow(
-    a_HW: np.ndarray, b_HW: np.ndarray, start_N2: np.ndarray, mask_HW: np.ndarray,
+    a_HW: np.ndarray, b_HW: np.ndarray, start_N2: np.ndarray, mask_HW: np.ndarray, side_px: int,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Ends (N, 2), and which are to be believed (N,)."""
-    end, found, _ = cv2.calcOpticalFlowPyrLK(a_HW, b_HW, start_N2, None, **_LK)
-    back, returned, _ = cv2.calcOpticalFlowPyrLK(b_HW, a_HW, end, None, **_LK)
+    window = {"winSize": (side_px, side_px)}
+    end, found, _ = cv2.calcOpticalFlowPyrLK(a_HW, b_HW, start_N2, None, **window, **_LK)
+    back, returned, _ = cv2.calcOpticalFlowPyrLK(b_HW, a_HW, end, None, **window, **_LK)
     height, width = a_HW.shape
     ok = (found.ravel() > 0) & (returned.ravel() > 0) & (np.abs(start_N2 - back).max(1) < _RETURN_PX)
     ok &= (end > 1).all(1) & (end[:, 0] < width - 2) & (end[:, 1] < height - 2)
