@@ -87,7 +87,7 @@ def test_thin_play_and_weights_go_together(make, fields):
 
 @pytest.mark.parametrize("command", [
     ["vizdoom", "--maps", "map01,map02", "--tics", "200"],
-    ["world", "--scenes", "rooms,town", "--seconds", "6", "--width", "64", "--height", "48"]])
+    ["world", "--scenes", "rooms,town", "--seconds", "6", "--width", "96", "--height", "72"]])
 def test_recording_what_is_thin_makes_the_thin_cells_grow(command, tmp_path):
     out = ["--out", str(tmp_path)]
     first = CliRunner().invoke(record_app, [*command, "--policy", "forward", *out])

@@ -35,4 +35,5 @@ def test_every_video_is_done_dropped_or_failed_and_none_stops_the_others(shared_
     whole = con.sql("SELECT count(*) FROM clip JOIN selection USING (clip_id) JOIN caption USING (clip_id)").fetchall()
     assert whole == con.sql("SELECT count(*) FROM clip").fetchall() and whole[0][0] > 40
     unlabelled = con.sql("SELECT clip_id FROM clip ANTI JOIN action USING (clip_id) ORDER BY 1").fetchall()
-    assert unlabelled == con.sql("SELECT row_key FROM failure WHERE stage = 'camera' ORDER BY 1").fetchall()
+    assert unlabelled == con.sql("SELECT row_key FROM failure WHERE stage = 'camera' UNION "
+                                 "SELECT row_key FROM drops WHERE stage = 'camera' ORDER BY 1").fetchall()
