@@ -81,20 +81,23 @@ def test_each_split_of_a_scene_is_a_recording_and_a_bad_one_fails_alone(tmp_path
     assert "1 poses for 2 frames of the split" in (entries["scene/split_1.poses.json"].problem or "")
 
 
-@pytest.mark.parametrize("joint", ["/", "."])
-def test_clips_of_a_shard_come_out_as_folders_do(tmp_path: Path, joint: str) -> None:
+@pytest.mark.parametrize(("clip", "joint"), [("clip_7", "/"), ("clip_7", "."), ("owner/clip_7", "/")])
+def test_clips_of_a_shard_come_out_as_folders_do(tmp_path: Path, clip: str, joint: str) -> None:
     home = written("solarwm", tmp_path) / "owner/clip_1"
     with tarfile.open(tmp_path / "in/part.tar", "w") as tar:
         for file in sorted(home.iterdir()):
-            tar.add(file, f"clip_7{joint}{file.name}")
+            tar.add(file, f"{clip}{joint}{file.name}")
             file.unlink()
     entry = the_only(opened("solarwm", tmp_path))
-    assert entry.name == "part/clip_7.mp4"
+    assert entry.name == f"part/{clip}.mp4"
     found = document(entry)
     moved = np.linalg.norm(np.diff(np.reshape(found["poses"], (-1, 4, 4))[:, :3, 3], axis=0), axis=1)
     np.testing.assert_allclose(moved, np.sqrt(0.02**2 + 0.01**2 + 0.1**2), atol=1e-6)
     assert found["unit_m"] == 1.0 and found["labels"] == {"source": "owner", "kept_tier": "high", "caption": "a street"}
     assert the_only(opened("solarwm", tmp_path)).problem is None                   # a second time, from what is there
+    with tarfile.open(tmp_path / "in/part.tar", "w") as tar:                       # and another tar of that name
+        tar.addfile(tarfile.TarInfo("readme.txt"))
+    assert not opened("solarwm", tmp_path)
 
 
 def test_a_member_that_leads_out_refuses_its_tar_and_writes_nothing_outside(tmp_path: Path) -> None:
@@ -106,6 +109,13 @@ def test_a_member_that_leads_out_refuses_its_tar_and_writes_nothing_outside(tmp_
     entries = opened("solarwm", tmp_path)
     assert "leads out of the folder" in (entries["evil.poses.json"].problem or "")
     assert entries["owner/clip_1.mp4"].problem is None and not list(tmp_path.rglob("out"))
+
+
+@pytest.mark.parametrize("wrong", [np.nan, 0.0])
+def test_a_lens_that_is_none_is_refused(tmp_path: Path, wrong: float) -> None:
+    home = written("solarwm", tmp_path) / "owner/clip_1"
+    np.save(home / "intrinsics.npy", np.full((COUNT, 4), wrong))
+    assert "focal lengths above 0" in (the_only(opened("solarwm", tmp_path)).problem or "")
 
 
 def test_a_clip_whose_meta_counts_other_frames_is_refused(tmp_path: Path) -> None:

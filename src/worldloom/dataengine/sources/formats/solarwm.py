@@ -1,12 +1,13 @@
 """SolarWM: CLIP/ of video.mp4, poses.npy, intrinsics.npy, meta.json and prompt.txt, or tars of such clips.
 
 poses.npy (N, 4, 4) camera-to-world, OpenCV axes, metres; intrinsics.npy (N, 4) fx fy cx cy in pixels; row i is frame i.
-A member of a tar is CLIP/NAME or CLIP.NAME. Source: the layout written by solarwm-data.
+A member of a tar is CLIP/NAME or CLIP.NAME; CLIP may have folders. Source: the layout written by solarwm-data.
 """
 
 from __future__ import annotations
 
 import json
+import shutil
 import tarfile
 from collections.abc import Iterator
 from functools import partial
@@ -42,10 +43,11 @@ class SolarWmReader(FormatReader):
             name = self.inside(tar)
             try:
                 homes = _unpack(tar, self._unpacked / name)
-            except (tarfile.TarError, EOFError, DataError) as error:
+            except (tarfile.TarError, EOFError, DataError, PermissionError) as error:
                 yield unreadable(name, tar, error)
                 continue
-            yield from (self._clip(f"{name}/{home.name}", home) for home in homes)
+            for home in homes:
+                yield self._clip(f"{name}/{home.relative_to(self._unpacked / name).as_posix()}", home)
 
     def _clip(self, name: str, home: Path) -> Recording:
         files = tuple(p for member in MEMBERS[1:] if (p := home / member).is_file())
@@ -58,19 +60,20 @@ def _unpack(tar: Path, folder: Path) -> list[Path]:
     done = folder / ".done"
     mark = f"{stat.st_size} {stat.st_mtime_ns}"
     if not done.is_file() or done.read_text() != mark:
+        shutil.rmtree(folder, ignore_errors=True)
         with tarfile.open(tar) as archive:
             for member in archive:
                 _take(archive, member, folder)
         done.parent.mkdir(parents=True, exist_ok=True)
         done.write_text(mark)
-    return sorted(path.parent for path in folder.glob("*/poses.npy"))
+    return sorted(path.parent for path in folder.rglob("poses.npy"))
 
 
 def _take(archive: tarfile.TarFile, member: tarfile.TarInfo, folder: Path) -> None:
     clip, kept = _place(member.name.removeprefix("./"))
     if not member.isreg() or kept is None:
         return
-    if "/" in clip or not safe_name(clip):
+    if not clip or not safe_name(clip):
         raise DataError(f"member {member.name[:100]!r} leads out of the folder")
     target, source = folder / clip / kept, archive.extractfile(member)
     assert source is not None

@@ -5,6 +5,7 @@ Legend: N poses. World y down (canonical) wherever the format says which way is 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -60,7 +61,14 @@ class Track:
 
 def pinhole(fx: float, fy: float, cx: float, cy: float, width: float, height: float,
             distortion: Mapping[str, float] | None = None) -> dict[str, Any]:
-    """Intrinsics of a picture of the given size; distortion is kept as the format names it, and not applied."""
+    """Intrinsics of a picture of the given size; distortion is kept as the format names it, and not applied.
+
+    Raises:
+        DataError: a number is not finite, or a focal length or side not positive.
+    """
+    if not all(map(math.isfinite, (fx, fy, cx, cy))) or min(fx, fy, width, height) <= 0:
+        raise DataError(f"intrinsics fx {fx:g}, fy {fy:g}, cx {cx:g}, cy {cy:g} of {width:g}x{height:g}; wanted finite "
+                        "numbers, focal lengths above 0")
     camera: dict[str, Any] = {"model": "pinhole", "fx": float(fx), "fy": float(fy), "cx": float(cx), "cy": float(cy),
                               "width": float(width), "height": float(height)}
     bent = {name: float(value) for name, value in (distortion or {}).items() if value}
