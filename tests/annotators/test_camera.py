@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from worldloom.annotators.actions.keys import Recorded, keys_of_clip
 from worldloom.annotators.actions.label import label
 from worldloom.annotators.actions.stage import ActionStage, ActionTruthStage
 from worldloom.annotators.camera import odometry
@@ -498,3 +499,12 @@ def test_a_camera_that_comes_to_rest_slowly_is_not_taken_for_one_that_turns():
     slow = slice(31, 37)                               # 2 pixels a step and less: down to a fifth of one
     assert np.abs(motion.yaw_deg[slow]).max() < 0.04 and (motion.direction_T3[slow, 0] > 0.95).all()
     assert np.abs(motion.yaw_deg[50:]).max() < 0.02 and not motion.direction_T3[50:].any()
+
+
+def test_a_key_of_one_frame_is_held_in_one_step_where_times_are_rounded_to_microseconds():
+    count = 35
+    track = np.zeros(count)
+    track[10] = 1
+    recorded = Recorded("walk.poses.json", {"longitudinal": track}, np.round(np.arange(count) / 35, 6))
+    keys = keys_of_clip(recorded, clip_row(range(count)), video_row(count, "walk.poses.json"))
+    assert np.flatnonzero(keys.longitudinal).tolist() == [11]

@@ -162,6 +162,14 @@ def test_entries_gone_wrong_are_refused_by_number(tmp_path: Path, change: Any, w
     assert words in (the_only(opened("gamefactory", tmp_path)).problem or "")
 
 
+def test_a_file_that_is_no_object_fails_alone(tmp_path: Path) -> None:
+    folder = written("gamefactory", tmp_path) / "metadata"
+    (folder / "other.json").write_text("[1, 2]")
+    entries = opened("gamefactory", tmp_path)
+    assert "no object 'actions'" in (entries["metadata/other.poses.json"].problem or "")
+    assert entries["metadata/seed_1.mp4"].problem is None
+
+
 def test_the_third_person_camera_is_read_and_not_its_actor(tmp_path: Path) -> None:
     home = written("mind", tmp_path) / "1st_data/train/data-1"
     other = tmp_path / "in/3rd_data/test/mem_test/data-9"

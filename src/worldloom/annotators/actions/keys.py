@@ -17,6 +17,7 @@ from worldloom.annotators.camera.given import read_sidecar
 from worldloom.schemas import Clip, DataError, Video
 
 AXES = ("longitudinal", "lateral", "jump", "on_ground")
+_ROUNDED_S = 2e-6       # pose files hold whole microseconds: a shorter overlap of a key and a step is rounding
 
 
 @dataclass(frozen=True)
@@ -117,7 +118,7 @@ def _held(recorded: Recorded, track: np.ndarray, clip: Clip, video: Video) -> np
                         f"from {at_T[0]:g} to {at_T[-1]:g} s; growing times that cover the frames are wanted")
     pressed = np.concatenate([[0.0], np.cumsum(track[:-1] * np.diff(times))])
     sums_T = np.interp(at_T, times, pressed)
-    return np.where(np.abs(change := np.diff(sums_T, prepend=sums_T[:1])) > 1e-9, change, 0.0)
+    return np.where(np.abs(change := np.diff(sums_T, prepend=sums_T[:1])) > _ROUNDED_S, change, 0.0)
 
 
 def _rows_at(recorded: Recorded, clip: Clip) -> np.ndarray:

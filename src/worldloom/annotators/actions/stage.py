@@ -21,7 +21,7 @@ class ActionParams(Params):
 class ActionStage:
     """Actions of each clip from the camera track that the plan made."""
     name: ClassVar[str] = "action"
-    version: ClassVar[int] = 5
+    version: ClassVar[int] = 6
     reads: ClassVar[tuple[str, ...]] = ("camera", "clip", "video")
     optional: ClassVar[tuple[str, ...]] = ()
     writes: ClassVar[type] = Action

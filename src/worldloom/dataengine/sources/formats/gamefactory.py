@@ -68,7 +68,7 @@ def _track(path: Path, video: Path | None, fps: float) -> Track:
 
 def _entries(path: Path, facts: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     """The entries in the order of their numbers, each with what is read of it."""
-    actions = facts.get("actions")
+    actions = facts.get("actions") if isinstance(facts, dict) else None
     if not isinstance(actions, dict) or not actions:
         raise DataError(f"{path.name}: no object 'actions' with an entry in it")
     numbers = sorted(actions, key=int)

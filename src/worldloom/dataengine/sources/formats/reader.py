@@ -25,7 +25,7 @@ from worldloom.dataengine.stage import encode_name
 from worldloom.schemas import ConfigError, DataError, Source, ids
 
 POSES = ".poses.json"
-BROKEN = (DataError, OSError, ValueError, KeyError, TypeError, IndexError)
+BROKEN = (DataError, OSError, ValueError, KeyError, TypeError, IndexError, AttributeError)
 """What a file that is not as its format says raises while it is read; such a file fails one recording."""
 _SAVE_EVERY = 20                # recordings brought in that a killed run may have to bring in again
 _LAYOUT = 1                     # goes up when every reader would bring the same files in otherwise
