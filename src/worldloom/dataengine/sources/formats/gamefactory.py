@@ -20,7 +20,7 @@ from worldloom.dataengine.geometry.conventions import to_canonical
 from worldloom.dataengine.sources.files import is_video_name
 from worldloom.dataengine.sources.formats.footage import frame_times_s
 from worldloom.dataengine.sources.formats.reader import FormatReader, Recording
-from worldloom.dataengine.sources.formats.track import Track
+from worldloom.dataengine.sources.formats.track import Track, signed_keys
 from worldloom.schemas import DataError
 
 DEGREES_A_STEP = 15.0
@@ -56,7 +56,7 @@ def _track(path: Path, video: Path | None, fps: float) -> Track:
     facts = json.loads(path.read_text(encoding="utf-8"))
     entries = _entries(path, facts)
     rows = np.column_stack([np.asarray([entry["pos"] for entry in entries], float), _angles(entries)])
-    keys = {"longitudinal": _signed(path, entries, "ws", 1, 2), "lateral": _signed(path, entries, "ad", 2, 1),
+    keys = {"longitudinal": signed_keys(path, entries, "ws", 1, 2), "lateral": signed_keys(path, entries, "ad", 2, 1),
             "jump": np.asarray([int(entry["scs"] == 1) for entry in entries])}
     held = {name: np.append(track[1:], 0) for name, track in keys.items()}    # an entry's led to it
     first = _before_the_first_frame(path, video, len(entries))
@@ -89,13 +89,6 @@ def _angles(entries: list[Mapping[str, Any]]) -> np.ndarray:
     turns = np.asarray([[entry["yaw_delta"], entry["pitch_delta"]] for entry in entries], float) * DEGREES_A_STEP
     turns[0] = 0
     return np.cumsum(turns, 0)
-
-
-def _signed(path: Path, entries: list[Mapping[str, Any]], name: str, plus: int, minus: int) -> np.ndarray:
-    values = np.asarray([entry[name] for entry in entries])
-    if not np.isin(values, (0, 1, 2)).all():
-        raise DataError(f"{path.name}: {name} {values[~np.isin(values, (0, 1, 2))][0]}; wanted 0, 1 or 2")
-    return (values == plus).astype(int) - (values == minus).astype(int)
 
 
 def _before_the_first_frame(path: Path, video: Path | None, count: int) -> int:

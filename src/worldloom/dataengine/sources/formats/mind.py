@@ -17,7 +17,7 @@ import numpy as np
 
 from worldloom.dataengine.geometry.conventions import to_canonical
 from worldloom.dataengine.sources.formats.reader import FormatReader, Recording, inside_folder
-from worldloom.dataengine.sources.formats.track import Track
+from worldloom.dataengine.sources.formats.track import Track, signed_keys
 from worldloom.schemas import DataError
 
 _AXES = {"longitudinal": ("ws", 1, 2), "lateral": ("ad", 2, 1), "pitch": ("ud", 1, 2), "yaw": ("lr", 2, 1)}
@@ -50,7 +50,7 @@ def _track(path: Path, fps: float) -> Track:
         raise DataError(f"{path.name}: no list 'data' with an entry in it")
     who = "camera" if "camera_pos" in entries[0] else "actor"
     rows = np.asarray([_row(path, i, entry, who) for i, entry in enumerate(entries)], float)
-    keys = {axis: _signed(path, entries, *names) for axis, names in _AXES.items()}
+    keys = {axis: signed_keys(path, entries, *names) for axis, names in _AXES.items()}
     said = {name: facts[name] for name in ("caption", "mark_time") if name in facts}
     return Track(to_canonical(rows, MindReader.convention, _UNIT_M), unit_m=1.0, pose_source="engine", fps=fps,
                  gravity="engine", gravity_confidence=1.0, keys=keys, labels=said or None)
@@ -61,10 +61,3 @@ def _row(path: Path, number: int, entry: Mapping[str, Any], who: str) -> list[fl
         return [float(entry[f"{who}_{part}"][axis]) for part in ("pos", "rpy") for axis in "xyz"]
     except KeyError as error:
         raise DataError(f"{path.name}: entry {number} lacks {error}") from None
-
-
-def _signed(path: Path, entries: list[Mapping[str, Any]], name: str, plus: int, minus: int) -> np.ndarray:
-    values = np.asarray([entry.get(name, 0) for entry in entries])
-    if not np.isin(values, (0, 1, 2)).all():
-        raise DataError(f"{path.name}: {name} {values[~np.isin(values, (0, 1, 2))][0]}; wanted 0, 1 or 2")
-    return (values == plus).astype(int) - (values == minus).astype(int)

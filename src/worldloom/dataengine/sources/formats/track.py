@@ -75,6 +75,19 @@ def pinhole(fx: float, fy: float, cx: float, cy: float, width: float, height: fl
     return camera | ({"distortion": bent} if bent else {})
 
 
+def signed_keys(path: Path, entries: Sequence[Mapping[str, Any]], name: str, plus: int, minus: int) -> np.ndarray:
+    """-1, 0 or +1 (N,) of an axis that each entry has as 0 for neither key, and 1 or 2 for one; none where it lacks it.
+
+    Raises:
+        DataError: another number.
+    """
+    values = np.asarray([entry.get(name, 0) for entry in entries])
+    wrong = values[~np.isin(values, (0, 1, 2))]
+    if len(wrong):
+        raise DataError(f"{path.name}: {name} {wrong[0]}; wanted 0, 1 or 2")
+    return (values == plus).astype(int) - (values == minus).astype(int)
+
+
 def levelled(pose_N44: np.ndarray, *, to_axis: bool = True) -> tuple[np.ndarray, str, float]:
     """(poses in a world whose y points down, gravity source, confidence), for formats that fix no vertical.
 
